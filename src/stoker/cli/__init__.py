@@ -1,0 +1,1 @@
+"""One file per verb: it parses, calls and prints, and holds no logic. Nothing imports this room."""
