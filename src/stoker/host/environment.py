@@ -1,0 +1,92 @@
+"""What of this machine decides a run's result and speed; no torch, nothing that can hang."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = (
+    "torch", "torchvision", "torchaudio", "torchmetrics", "numpy", "triton", "safetensors", "stoker",
+    "transformers", "nvidia-",
+)  # fmt: skip
+_VARIABLES = (
+    "CUDA_",
+    "NCCL_",
+    "TORCH_",
+    "PYTORCH_",
+    "OMP_",
+    "MKL_",
+    "OPENBLAS_",
+    "SLURM_",
+    "GLOO_",
+    "CUBLAS_",
+)
+
+
+def read_environment(root: Path = Path("/")) -> dict[str, Any]:
+    """Machine, packages and variables, as plain values.
+
+    Args:
+        root: Where `proc` and `etc` are read from.
+    """
+    return {
+        "host": platform.node(),
+        "platform": platform.platform(),
+        "python": sys.version.split()[0],
+        "cpu": cpu_name(_text(root / "proc/cpuinfo")),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": memory_bytes(_text(root / "proc/meminfo")),
+        "nvidia_driver": driver_version(_text(root / "proc/driver/nvidia/version")),
+        "packages": _packages(),
+        "variables": relevant_variables(os.environ),
+        "command": sys.argv,
+    }
+
+
+def cpu_name(cpuinfo: str) -> str | None:
+    """Model name in /proc/cpuinfo."""
+    return _after(cpuinfo, "model name")
+
+
+def memory_bytes(meminfo: str) -> int | None:
+    """Total memory in bytes, from /proc/meminfo, which counts in KiB."""
+    words = (_after(meminfo, "MemTotal") or "").split()
+    return int(words[0]) * 1024 if words and words[0].isdigit() else None
+
+
+def driver_version(text: str) -> str | None:
+    """Driver version in /proc/driver/nvidia/version."""
+    for word in text.split():
+        if word.count(".") >= 1 and word.replace(".", "").isdigit():
+            return word
+    return None
+
+
+def relevant_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Environment variables that change how a run behaves."""
+    return {name: value for name, value in sorted(environ.items()) if name.startswith(_VARIABLES)}
+
+
+def _packages() -> dict[str, str]:
+    found = {dist.metadata["Name"]: dist.version for dist in distributions()}
+    return {name: found[name] for name in sorted(found) if name.lower().startswith(_PACKAGES)}
+
+
+def _after(text: str, key: str) -> str | None:
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if colon and name.strip() == key:
+            return value.strip()
+    return None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

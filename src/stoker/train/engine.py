@@ -1,0 +1,291 @@
+"""Puts a run together: from a task and a spec to a trained model in a run folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from stoker._version import __version__
+from stoker.data.batches import Position
+from stoker.data.loader import evaluation_requests, make_loader, training_requests
+from stoker.data.order import Order, sample_seed
+from stoker.errors import UserError
+from stoker.host.environment import read_environment
+from stoker.train import compat
+from stoker.train.checkpoint import CheckpointStore, Progress, Saver, load_into
+from stoker.train.checkpoint.random_state import seed_everything
+from stoker.train.checkpoint.store import problem_of
+from stoker.train.clock import make_clock
+from stoker.train.evaluate import Evaluator
+from stoker.train.export import save_weights
+from stoker.train.loop import Loop
+from stoker.train.memory import checkpoint_blocks
+from stoker.train.observe import Observers, make_observers
+from stoker.train.optimizer import make_optimizer
+from stoker.train.parallel import Strategy, choose_strategy
+from stoker.train.precision import Precision, choose_precision
+from stoker.train.run_folder import RunFolder
+from stoker.train.settle import Settled, settle
+from stoker.train.signals import StopFlag
+from stoker.train.spec import RunSpec
+from stoker.train.spec.model import checkpoint_stride
+from stoker.train.step import Stepper, Trainee
+from stoker.train.task import Task, own_collate
+from stoker.train.world import World, join_world
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run ended.
+
+    Attributes:
+        state: `finished`, or `stopped` by a signal: it can be resumed.
+        folder: The run folder.
+        step: Steps done.
+        evaluation: Loss and metrics of the last evaluation; empty without one.
+        model: The trained model, on this rank's device.
+    """
+
+    state: Literal["finished", "stopped"]
+    folder: Path
+    step: int
+    evaluation: Mapping[str, float]
+    model: nn.Module
+
+
+def run(task: Task, spec: RunSpec) -> RunResult:
+    """Train a task in this process, together with the others of the run if a launcher started several.
+
+    Args:
+        task: What to train.
+        spec: How.
+
+    Raises:
+        UserError: The spec or task is not usable; nothing was started.
+        RunError: The run failed for a known reason; checkpoints are kept.
+    """
+    compat.require_torch()
+    compat.quiet_known_warnings()
+    if spec.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
+    world = join_world()
+    folder = RunFolder(Path(spec.output))
+    engine = _Engine(task, spec, world, folder)
+    try:
+        return engine.run()
+    except BaseException as error:
+        if folder.root.is_dir():
+            folder.record_failure(error, rank=world.rank, step=engine.step)
+        raise
+    finally:
+        world.close()
+
+
+class _Engine:
+    """One run on one rank."""
+
+    def __init__(self, task: Task, spec: RunSpec, world: World, folder: RunFolder) -> None:
+        self.task, self.spec, self.world, self.folder = task, spec, world, folder
+        self.step: int | None = None
+
+    def run(self) -> RunResult:
+        spec, world = self.spec, self.world
+        torch.use_deterministic_algorithms(spec.deterministic)
+        seed_everything(spec.seed)  # the same on every rank: task and initial weights may be random
+        settled = settle(self.task, spec, world)
+        precision = choose_precision(spec.precision, world.device)
+        strategy = choose_strategy(spec.parallel, world, static_graph=self.task.static_graph)
+        trainee = self._trainee(strategy, precision)
+        with ExitStack() as stack:
+            store = CheckpointStore(self.folder.checkpoints)
+            self._prepare_folder(store, precision)
+            observers = make_observers(spec.observe, self.folder.root, world)
+            stack.callback(observers.close)
+            progress = self._resume(store, trainee, observers)
+            self.step = progress.position.step
+            loop = self._loop(stack, settled, precision, strategy, trainee, store, observers, progress)
+            self._introduce(observers, settled, precision, strategy)
+            observers.on_event("resume" if progress.position.step else "start", progress.position.step)
+            try:
+                complete = loop.run(self._train_loader(settled, progress.position))
+            finally:
+                self.step = loop.progress.position.step
+            return self._finish(loop, observers, trainee, complete=complete)
+
+    def _trainee(self, strategy: Strategy, precision: Precision) -> Trainee:
+        model = self.task.build_model()
+        if precision.model_dtype is not None:
+            model = model.to(precision.model_dtype)
+        checkpoint_blocks(model, self.task.blocks(model), checkpoint_stride(self.spec.memory.activation_checkpointing))
+        module = strategy.wrap(model.train())
+        optimizer = make_optimizer(self.spec.optimizer, module, self.world.device)
+        # Dropout and the like differ between ranks, as they do between samples.
+        seed_everything(sample_seed(self.spec.seed, 0, self.world.rank) >> 1)
+        return Trainee(self.task, model, module, optimizer, precision.make_scaler())
+
+    def _prepare_folder(self, store: CheckpointStore, precision: Precision) -> None:
+        """Rank 0 makes the folder; an error there is an error everywhere."""
+        problem: Exception | None = None
+        if self.world.is_first:
+            try:
+                self.folder.create()
+                self.folder.failure.unlink(missing_ok=True)
+                store.clean()
+                self.folder.write_yaml("spec.yaml", self.spec.model_dump(mode="json"))
+                self.folder.write_json("environment.json", self._environment(precision))
+            except Exception as error:
+                problem = error
+        problem = self.world.first_says(problem)
+        if problem is not None:
+            raise problem
+
+    def _environment(self, precision: Precision) -> dict[str, Any]:
+        device = self.world.device
+        name = torch.get_device_module(device).get_device_name(device) if device.type != "cpu" else "CPU"
+        return {
+            "stoker": __version__,
+            "world_size": self.world.size,
+            "device": name,
+            "threads": torch.get_num_threads(),
+            "precision": precision.format,
+            **read_environment(),
+        }
+
+    def _resume(self, store: CheckpointStore, trainee: Trainee, observers: Observers) -> Progress:
+        """Continue from where the spec says; rank 0 looks, all ranks load the same."""
+        chosen: Path | Exception | None = None
+        if self.world.is_first:
+            try:
+                chosen = self._choose_checkpoint(store, observers)
+            except Exception as error:
+                chosen = error
+        chosen = self.world.first_says(chosen)
+        if isinstance(chosen, Exception):
+            raise chosen
+        if chosen is None:
+            return Progress()
+        progress = load_into(chosen, trainee, self.world)
+        ranks = f", saved by {progress.world_size} ranks" if progress.world_size != self.world.size else ""
+        observers.say(f"continuing from {chosen}{ranks}")
+        return progress
+
+    def _choose_checkpoint(self, store: CheckpointStore, observers: Observers) -> Path | None:
+        setting = self.spec.checkpoint.resume
+        if setting == "never":
+            if existing := store.complete():
+                raise UserError(
+                    f"checkpoint.resume: never, but {store.root} holds {existing[0].name}; "
+                    "choose another output folder, or write auto to continue"
+                )
+            return None
+        if setting != "auto":
+            folder = Path(setting)
+            problem = problem_of(folder) if folder.is_dir() else "it does not exist"
+            if problem is not None:
+                raise UserError(f"checkpoint.resume: {folder} cannot be used: {problem}")
+            return folder
+        newest, problems = store.newest_valid()
+        for problem in problems:
+            observers.say(f"passing over a damaged checkpoint: {problem}")
+        return newest
+
+    def _loop(
+        self,
+        stack: ExitStack,
+        settled: Settled,
+        precision: Precision,
+        strategy: Strategy,
+        trainee: Trainee,
+        store: CheckpointStore,
+        observers: Observers,
+        progress: Progress,
+    ) -> Loop:
+        spec, world = self.spec, self.world
+        saver: Saver | None = None
+        if spec.checkpoint.every.unit != "never":
+            section = spec.checkpoint
+            saver = Saver(store, world, keep=section.keep, asynchronous=section.asynchronous)
+            stack.callback(saver.close)
+        stop = stack.enter_context(StopFlag(watch_parent="TORCHELASTIC_RUN_ID" in os.environ))
+        stepper = Stepper(
+            trainee,
+            strategy,
+            precision,
+            world,
+            clip_norm=spec.gradient.clip_norm,
+            clock=make_clock(world.device),
+        )
+        evaluator = None
+        if settled.eval_data is not None:
+            evaluator = Evaluator(self._eval_loader(settled), trainee, strategy, precision, world)
+        return Loop(
+            spec=spec,
+            stepper=stepper,
+            schedule=settled.schedule(spec, progress.position),
+            total_steps=settled.total_steps(spec, progress.position),
+            evaluator=evaluator,
+            saver=saver,
+            observers=observers,
+            stop=stop,
+            progress=progress,
+        )
+
+    def _train_loader(self, settled: Settled, start: Position) -> Any:
+        spec = self.spec
+        order = Order(settled.samples, spec.seed, spec.data.shuffle)
+        requests = training_requests(order, settled.plan, spec.data.last_batch, start, self.world.rank)
+        return self._loader(settled, settled.train_data, requests)
+
+    def _eval_loader(self, settled: Settled) -> Any:
+        assert settled.eval_data is not None
+        length = len(settled.eval_data)  # pyright: ignore[reportArgumentType] # settle() has checked that it has one
+        requests = evaluation_requests(length, settled.eval_batch_size, self.world.rank, self.world.size)
+        return self._loader(settled, settled.eval_data, requests)
+
+    def _loader(self, settled: Settled, dataset: Any, requests: Any) -> Any:
+        return make_loader(
+            dataset,
+            requests,
+            collate=own_collate(self.task),
+            seed=self.spec.seed,
+            workers=settled.workers,
+            prefetch=self.spec.data.prefetch,
+            pin_memory=self.world.device.type == "cuda",
+        )
+
+    def _introduce(self, observers: Observers, settled: Settled, precision: Precision, strategy: Strategy) -> None:
+        for line in describe(self.spec, settled, precision, strategy):
+            observers.say(line)
+
+    def _finish(self, loop: Loop, observers: Observers, trainee: Trainee, *, complete: bool) -> RunResult:
+        step = loop.progress.position.step
+        if complete:
+            save_weights(trainee.model, self.folder.model, self.world)
+        observers.on_event("end" if complete else "stop", step, message=loop.stop.reason)
+        observers.flush()
+        found: dict[str, float] = {}
+        if loop.last_evaluation is not None:
+            result = loop.last_evaluation[1]
+            found = {"loss": result.loss, **result.metrics}
+        return RunResult("finished" if complete else "stopped", self.folder.root, step, found, trainee.model)
+
+
+def describe(spec: RunSpec, settled: Settled, precision: Precision, strategy: Strategy) -> list[str]:
+    """What was decided, in sentences: printed before a run and by `--dry-run`."""
+    total = settled.total_steps(spec, Position())
+    length = f"{total} steps" if total is not None else "as long as it takes"
+    workers = f"{settled.workers} data workers per rank" if settled.workers else "data read by the ranks themselves"
+    return [
+        f"strategy: {strategy.describe()}",
+        f"precision: {precision.format}, {precision.reason}",
+        f"batch: {settled.plan}",
+        f"data: {settled.samples} samples, {settled.steps_per_epoch} steps per epoch, {workers}",
+        f"duration: {spec.duration} = {length}",
+    ]
