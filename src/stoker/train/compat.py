@@ -64,4 +64,4 @@ def quiet_known_warnings() -> None:
     """Silence warnings that torch gives about its own insides."""
     warnings.filterwarnings("ignore", message=".*all_gather_into_tensor.*deprecated.*")
     warnings.filterwarnings("ignore", message=".*reduce_scatter_tensor.*deprecated.*")
-    warnings.filterwarnings("ignore", message="torch.distributed is disabled, unavailable or uninitialized.*")
+    warnings.filterwarnings("ignore", message=".*torch.distributed is disabled, unavailable or uninitialized.*")

@@ -270,6 +270,7 @@ class _Engine:
             save_weights(trainee.model, self.folder.model, self.world)
         observers.on_event("end" if complete else "stop", step, message=loop.stop.reason)
         observers.flush()
+        self.world.first_says(None)  # when any rank returns, the run folder is complete
         found: dict[str, float] = {}
         if loop.last_evaluation is not None:
             result = loop.last_evaluation[1]

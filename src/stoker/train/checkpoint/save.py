@@ -78,7 +78,7 @@ class Saver:
             return
         try:
             pending.result()
-        except Exception as error:
+        except (Exception, dcp.CheckpointException) as error:  # the latter is no Exception but a BaseException
             raise self._explained(error) from error
 
     def close(self) -> None:

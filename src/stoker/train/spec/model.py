@@ -1,5 +1,7 @@
-"""The fields of a RunSpec. The docstring under each field is its only description: help, `--explain`,
-the JSON schema and the reference page are made from it.
+"""The fields of a RunSpec.
+
+The docstring under each field is its only description: help, `--explain`, the JSON schema and the reference
+page are made from it.
 """
 
 from __future__ import annotations
