@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from stoker._version import __version__
+from stoker.cli.report import report
 from stoker.errors import ExitCode, UserError
 
 app = typer.Typer(
@@ -34,6 +35,9 @@ def _root(
     ] = False,
 ) -> None:
     del version  # handled by its callback, before any verb runs
+
+
+app.command(name="report")(report)
 
 
 def main() -> None:
