@@ -81,7 +81,7 @@ def duration(seconds: float | None) -> str:
     """A span of time in its two largest units.
 
     >>> duration(0.0123), duration(75), duration(9000), duration(200000)
-    ('12 ms', '1 min 15 s', '2 h 30 min', '2 d 7 h')
+    ('12.3 ms', '1 min 15 s', '2 h 30 min', '2 d 7 h')
     """
     if seconds is None or not math.isfinite(seconds):
         return UNKNOWN
@@ -155,7 +155,7 @@ def value_text(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, Mapping):
         pairs = cast(Mapping[object, object], value).items()
-        return "{" + ", ".join(f"{key}: {value_text(inner)}" for key, inner in pairs) + "}"
+        return "{" + ", ".join(f"{clean(str(key))}: {value_text(inner)}" for key, inner in pairs) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         return "[" + ", ".join(value_text(inner) for inner in cast(Sequence[object], value)) + "]"
     return clean(str(value))

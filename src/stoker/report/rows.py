@@ -88,9 +88,9 @@ def as_amount(value: object) -> float | None:
 
 
 def as_int(value: object) -> int | None:
-    """A whole number; None for anything else."""
+    """A whole number that a float holds exactly, as steps and ranks do; None for anything else."""
     number = as_float(value)
-    return int(number) if number is not None and number.is_integer() else None
+    return int(number) if number is not None and number.is_integer() and abs(number) <= 2**53 else None
 
 
 def as_text(value: object) -> str:

@@ -17,18 +17,15 @@ from __future__ import annotations
 
 import os
 import re
-from array import array
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import yaml
 
 from stoker.errors import Mistake, UserError
 from stoker.finding import Evidence, Finding, State
-from stoker.report.curve import Curve, CurveBuilder
+from stoker.report.metrics import Evaluations, Metrics, read_evaluations, read_metrics
 from stoker.report.rows import (
     as_amount,
     as_float,
@@ -40,8 +37,6 @@ from stoker.report.rows import (
     read_rows,
 )
 
-StepPhase = Literal["data", "forward", "backward", "optimizer"]
-STEP_PHASES: tuple[StepPhase, ...] = ("data", "forward", "backward", "optimizer")
 MARKS = (
     "spec.yaml",
     "environment.json",
@@ -52,46 +47,7 @@ MARKS = (
 )
 """A folder with one of these is a run folder."""
 
-_BOOKKEEPING = frozenset({"step", "epoch", "samples", "weight", "seconds", "time", "skipped", *STEP_PHASES})
 _CHECKPOINT = re.compile(r"step-(\d+)$")
-
-
-@dataclass(frozen=True)
-class Metrics:
-    """`metrics.jsonl` in bounded size. Sums run over all rows, also over steps done twice after a resume.
-
-    Attributes:
-        rows: Rows read.
-        last_step: Highest step reached at the end of the file; 0 without rows.
-        epoch: Epoch of the last row that has one.
-        samples: Samples worked through.
-        seconds: Wall time of all steps.
-        phases: Seconds by phase of a step; a phase that was never recorded is not in it.
-        repeated: Rows that redid a step which an earlier row had already done.
-        skipped: Steps skipped because fp16 overflowed.
-        rates: Samples per second of each row that has both, in order.
-        curves: Curve by name: `loss`, `lr`, `throughput` (samples/s), `grad_norm` and the task's metrics.
-    """
-
-    rows: int = 0
-    last_step: int = 0
-    epoch: float | None = None
-    samples: float = 0.0
-    seconds: float = 0.0
-    phases: Mapping[StepPhase, float] = field(default_factory=dict[StepPhase, float])
-    repeated: int = 0
-    skipped: int = 0
-    rates: array[float] = field(default_factory=lambda: array("d"))
-    curves: Mapping[str, Curve] = field(default_factory=dict[str, Curve])
-
-
-@dataclass(frozen=True)
-class Evaluations:
-    """`evaluations.jsonl` in bounded size; `seconds` and `rows` count all evaluations, repeated ones too."""
-
-    rows: int = 0
-    seconds: float = 0.0
-    curves: Mapping[str, Curve] = field(default_factory=dict[str, Curve])
 
 
 @dataclass(frozen=True)
@@ -218,83 +174,6 @@ def is_run_folder(path: Path) -> bool:
         return any((path / name).is_file() for name in MARKS)
     except OSError:
         return False
-
-
-def read_metrics(rows: Iterable[Mapping[str, object]]) -> Metrics:
-    """Sum and thin out the rows of `metrics.jsonl`, one at a time."""
-    builders: defaultdict[str, CurveBuilder] = defaultdict(CurveBuilder)
-    phases: dict[StepPhase, float] = {}
-    rates: array[float] = array("d")
-    count = repeated = skipped = step = furthest = 0
-    epoch: float | None = None
-    samples = seconds = 0.0
-    for row in rows:
-        count += 1
-        at = as_int(row.get("step"))
-        if at is None:
-            at = step + 1
-        elif at <= step:
-            for builder in builders.values():
-                builder.rewind(at)
-        repeated += at <= furthest
-        step, furthest = at, max(at, furthest)
-        epoch = _or(as_amount(row.get("epoch")), epoch)
-        skipped += row.get("skipped") is True
-        done, took = as_amount(row.get("samples")), as_amount(row.get("seconds"))
-        samples += done or 0.0
-        seconds += took or 0.0
-        if done is not None and took:
-            rates.append(done / took)
-            builders["throughput"].add(at, done / took)
-        for phase in STEP_PHASES:
-            spent = as_amount(row.get(phase))
-            if spent is not None:
-                phases[phase] = phases.get(phase, 0.0) + spent
-        _add_values(builders, at, row)
-    return Metrics(
-        rows=count,
-        last_step=step,
-        epoch=epoch,
-        samples=samples,
-        seconds=seconds,
-        phases=phases,
-        repeated=repeated,
-        skipped=skipped,
-        rates=rates,
-        curves={name: builder.build() for name, builder in builders.items()},
-    )
-
-
-def read_evaluations(rows: Iterable[Mapping[str, object]]) -> Evaluations:
-    """Sum and thin out the rows of `evaluations.jsonl`; of two at one step the later one counts."""
-    builders: defaultdict[str, CurveBuilder] = defaultdict(CurveBuilder)
-    count = step = 0
-    seconds = 0.0
-    for row in rows:
-        count += 1
-        at = as_int(row.get("step"))
-        at = step + 1 if at is None else at
-        if at <= step:
-            for builder in builders.values():
-                builder.rewind(at)
-        step = at
-        seconds += as_amount(row.get("seconds")) or 0.0
-        _add_values(builders, at, row)
-    return Evaluations(
-        rows=count, seconds=seconds, curves={name: builder.build() for name, builder in builders.items()}
-    )
-
-
-def _add_values(builders: defaultdict[str, CurveBuilder], step: int, row: Mapping[str, object]) -> None:
-    for name, value in row.items():
-        if name not in _BOOKKEEPING:
-            number = as_float(value)
-            if number is not None:
-                builders[as_text(name)].add(step, number)
-
-
-def _or(value: float | None, otherwise: float | None) -> float | None:
-    return otherwise if value is None else value
 
 
 def _event(row: Mapping[str, object]) -> Event:

@@ -11,6 +11,9 @@ from stoker.report.figures import short
 LOG_RATIO = 30.0
 """Highest over lowest value from which a curve is easier to read on a logarithmic axis."""
 
+HUGE = 1e300
+"""Larger values are drawn as this one: a range beyond it is no float any more."""
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -97,7 +100,7 @@ def fit_scale(values: Iterable[float], *, from_zero: bool = False, log: bool | N
         from_zero: Let a linear axis begin at zero, where the values are not negative.
         log: Logarithmic or not; by default where all are positive and span a factor of 30.
     """
-    finite = [value for value in values if math.isfinite(value)]
+    finite = [min(HUGE, max(-HUGE, value)) for value in values if math.isfinite(value)]
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
     if log is None:
         log = low > 0 and high / low >= LOG_RATIO
@@ -105,15 +108,11 @@ def fit_scale(values: Iterable[float], *, from_zero: bool = False, log: bool | N
         room = (high / low) ** 0.04 if high > low else 2.0
         if low / room > 0 and math.isfinite(high * room):
             return Scale(low / room, high * room, log=True)
-    if from_zero and low >= 0:
-        low = 0.0
-    if not math.isfinite(high - low) or abs(high) > 1e300 or abs(low) > 1e300:
-        return Scale(max(low, -1e300), min(high, 1e300))
-    if high - low <= 1e-12 * max(abs(high), abs(low), 1e-288):
+    anchored = from_zero and low >= 0
+    low = 0.0 if anchored else low
+    if high - low <= 1e-12 * max(abs(high), abs(low), 1e-288):  # a constant, give or take rounding
         room = abs(high) * 0.1 or 1.0
-        low, high = low - room, high + room
-        if from_zero and low >= 0:
-            low = 0.0
+        low, high = low if anchored else low - room, high + room
     ticks = nice_ticks(low, high)
     return Scale(ticks[0], ticks[-1])
 

@@ -10,8 +10,9 @@ from typing import Literal
 
 from stoker.report.curve import Curve, Point
 from stoker.report.figures import UNKNOWN, counted, flatten, number, plural
+from stoker.report.metrics import STEP_PHASES, StepPhase
 from stoker.report.rows import as_int, as_list, as_mapping, as_text
-from stoker.report.runfolder import STEP_PHASES, Event, RunRecord, StepPhase
+from stoker.report.runfolder import Event, RunRecord
 
 RunState = Literal["finished", "stopped", "failed", "unfinished"]
 Phase = StepPhase | Literal["evaluation", "checkpoint", "other"]
