@@ -46,9 +46,18 @@ def lines(rows):
 
 
 def write_run(
-    folder: Path, *, steps=40, workers=2, lr=0.1, seed=0, rows=None, events=None, failure=None, metrics_tail=""
+    folder: Path,
+    *,
+    steps=40,
+    workers=2,
+    lr=0.1,
+    seed=0,
+    rows=None,
+    events=None,
+    failure=None,
+    metrics_tail="",
 ):
-    """A run of `steps` steps of 0.5 s, evaluated every 10 steps for 2 s, saved at the end of step 20 for 1 s."""
+    """A run of `steps` steps of 0.5 s, evaluated every 10 steps for 2 s, saved after step 20 for 1 s."""
     folder.mkdir(parents=True)
     (folder / "spec.yaml").write_text(SPEC.format(seed=seed, workers=workers, lr=lr, folder=folder))
     environment = {
@@ -65,7 +74,14 @@ def write_run(
     rows = [metric_row(step) for step in range(1, steps + 1)] if rows is None else rows
     (folder / "metrics.jsonl").write_text(lines(rows) + metrics_tail)
     evaluations = [
-        {"step": step, "epoch": step / 10, "seconds": 2.0, "samples": 100, "loss": 1 / step, "accuracy": step / 100}
+        {
+            "step": step,
+            "epoch": step / 10,
+            "seconds": 2.0,
+            "samples": 100,
+            "loss": 1 / step,
+            "accuracy": step / 100,
+        }
         for step in range(10, steps + 1, 10)
     ]
     (folder / "evaluations.jsonl").write_text(lines(evaluations))

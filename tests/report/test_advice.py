@@ -15,7 +15,9 @@ def test_waiting_for_data_asks_for_workers_that_the_machine_has():
 
 
 def test_where_all_cores_load_data_the_work_itself_must_shrink():
-    sentence = time_sentence(split(data=0.5, forward=0.5), {"data": {"workers": 4}}, {"cpu": 4, "world_size": 1})
+    sentence = time_sentence(
+        split(data=0.5, forward=0.5), {"data": {"workers": 4}}, {"cpu": 4, "world_size": 1}
+    )
     assert "make a sample cheaper" in sentence
 
 

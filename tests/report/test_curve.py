@@ -2,6 +2,7 @@ import math
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from stoker.report.curve import CurveBuilder, Point, curve_of, smooth
 
 values = st.lists(st.floats(allow_nan=True, allow_infinity=True, width=32), max_size=3000)
@@ -56,7 +57,8 @@ def test_rewinding_replaces_the_steps_that_are_done_again():
     for step in range(6, 9):
         builder.add(step, 2.0)
     curve = builder.build()
-    assert [tuple(point) for point in curve.means] == [(s, 1.0) for s in range(1, 6)] + [(6, 2.0), (7, 2.0), (8, 2.0)]
+    assert [point.step for point in curve.means] == list(range(1, 9))
+    assert [point.value for point in curve.means] == [1.0] * 5 + [2.0] * 3
     assert curve.rows == 13
 
 

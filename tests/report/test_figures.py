@@ -2,6 +2,7 @@ import doctest
 import math
 
 import pytest
+
 from stoker.report import advice, charts, curve, figures, headline, plot, scale, summary
 
 
@@ -49,4 +50,5 @@ def test_clean_keeps_line_ends_and_drops_what_a_terminal_would_obey():
 
 
 def test_empty_sections_stay_visible_when_flattened():
-    assert figures.flatten({"memory": {}, "data": {"x": {"y": [1, None]}}}) == {"memory": "{}", "data.x.y": "[1, null]"}
+    tree = {"memory": {}, "data": {"x": {"y": [1, None]}}}
+    assert figures.flatten(tree) == {"memory": "{}", "data.x.y": "[1, null]"}

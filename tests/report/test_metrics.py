@@ -1,4 +1,5 @@
 import pytest
+
 from stoker.report.metrics import read_evaluations, read_metrics
 
 
@@ -6,7 +7,8 @@ def test_totals_are_exact_over_all_rows(row):
     metrics = read_metrics(row(step, seconds=0.25) for step in range(1, 5001))
     assert (metrics.rows, metrics.last_step, metrics.samples) == (5000, 5000, 320_000)
     assert metrics.seconds == 1250.0
-    assert metrics.phases == pytest.approx({"data": 500.0, "forward": 500.0, "backward": 1000.0, "optimizer": 250.0})
+    phases = {"data": 500.0, "forward": 500.0, "backward": 1000.0, "optimizer": 250.0}
+    assert metrics.phases == pytest.approx(phases)
     assert len(metrics.rates) == 5000
     assert set(metrics.curves) == {"loss", "lr", "grad_norm", "accuracy", "throughput"}
 
@@ -21,13 +23,15 @@ def test_what_was_never_recorded_is_left_out_and_not_zero(row):
 
 
 def test_values_that_are_no_numbers_are_left_out(row):
-    metrics = read_metrics([row(1, loss="high", note="text", flag=True, nested={"a": 1}, seconds=-1, samples=None)])
+    odd = {"loss": "high", "note": "text", "flag": True, "nested": {"a": 1}, "samples": None}
+    metrics = read_metrics([row(1, seconds=-1, **odd)])
     assert set(metrics.curves) == {"lr", "grad_norm", "accuracy"}
     assert metrics.seconds == 0
 
 
 def test_nan_and_null_losses_are_told_apart():
-    metrics = read_metrics([{"step": 1, "loss": float("nan")}, {"step": 2, "loss": None}, {"step": 3, "loss": 1.0}])
+    losses = [float("nan"), None, 1.0]
+    metrics = read_metrics({"step": step, "loss": loss} for step, loss in enumerate(losses, start=1))
     assert metrics.curves["loss"].rows == 2
     assert metrics.curves["loss"].bad == 1
 

@@ -3,6 +3,7 @@ import json
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from stoker.errors import UserError
 from stoker.report.html import render_comparison, render_report
 from stoker.report.machine import report_json
@@ -73,7 +74,13 @@ def test_nothing_but_one_file_is_a_run(tmp_path):
 
 
 def test_a_failure_with_findings_is_typed(make_run):
-    finding = {"state": "fail", "cause": "x", "title": "It broke", "fix": ["mend"], "evidence": [{"text": "line", "line": 3}]}
+    finding = {
+        "state": "fail",
+        "cause": "x",
+        "title": "It broke",
+        "fix": ["mend"],
+        "evidence": [{"text": "line", "line": 3}],
+    }
     failure = read_run(make_run(failure={"kind": "k", "rank": 1, "findings": [finding, "nonsense"]})).failure
     assert failure is not None
     assert (failure.kind, failure.rank, failure.step) == ("k", 1, None)
@@ -87,11 +94,9 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-KEYS = st.sampled_from(
-    "step epoch loss samples seconds data forward time event message rank kind traceback findings devices packages cpu"
-    " world_size accuracy skipped evidence fix memory_bytes precision task workers".split()
-)
-ROWS = st.lists(st.dictionaries(KEYS, JSON, max_size=8), max_size=6)
+KEYS = """step epoch loss samples seconds data forward time event message rank kind traceback findings devices
+packages cpu world_size accuracy skipped evidence fix memory_bytes precision task workers"""
+ROWS = st.lists(st.dictionaries(st.sampled_from(KEYS.split()), JSON, max_size=8), max_size=6)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -125,14 +130,18 @@ def test_paths_that_are_no_run_folder_are_refused_with_what_to_give_instead(make
     assert f"give its folder, {folder}" in refusal(folder / "metrics.jsonl")
     assert "holds none of spec.yaml" in refusal(tmp_path / "empty")
     assert f"holds some: give one of {folder}" in refusal(tmp_path / "runs")
-    assert f"is a part of a run: give the run's folder, {folder}" in refusal(folder / "checkpoints" / "step-00000020")
+    assert f"is a part of a run: give the run's folder, {folder}" in refusal(
+        folder / "checkpoints" / "step-00000020"
+    )
 
 
 def test_a_folder_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
     def refuse(path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(type(tmp_path), "iterdir", refuse)  # the tests may run as root, who may read everything
+    monkeypatch.setattr(
+        type(tmp_path), "iterdir", refuse
+    )  # the tests may run as root, who may read everything
     assert "cannot be read: Permission denied" in refusal(tmp_path)
 
 

@@ -3,6 +3,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from stoker.report.scale import Scale, fit_scale, fit_steps, nice_ticks, tick_labels
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
