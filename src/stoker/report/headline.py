@@ -55,8 +55,6 @@ def _time_tile(summary: RunSummary) -> Tile:
 
 
 def _steps_tile(summary: RunSummary) -> Tile:
-    return Tile(
-        "Steps",
-        f"{summary.steps:,}",
-        f"epoch {epoch_text(summary.epoch)}, {plural(round(summary.samples), 'sample')}",
-    )
+    details = [f"epoch {epoch_text(summary.epoch)}"] if summary.epoch is not None else []
+    details += [plural(round(summary.samples), "sample")] if summary.samples else []
+    return Tile("Steps", f"{summary.steps:,}", ", ".join(details))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stoker.report.curve import Curve, Point
-from stoker.report.figures import UNKNOWN, counted, flatten, number, plural
+from stoker.report.figures import counted, flatten, number, plural
 from stoker.report.metrics import STEP_PHASES, StepPhase
 from stoker.report.rows import as_int, as_list, as_mapping, as_text
 from stoker.report.runfolder import Event, RunRecord
@@ -63,6 +63,8 @@ class RunSummary:
         restarts: How often the run was begun again in the same folder.
         steady_rate: Median samples/s over the steps after the first 10 %.
         mean_rate: Samples/s over the time of all steps.
+        world_size: Number of ranks.
+        devices: Their devices, equal ones counted.
         phases: Time by phase, in the order of `PHASES`; a phase that was never recorded is left out.
         metrics: Loss and metrics, evaluation first.
         main: The metric that the headline shows.
@@ -257,10 +259,10 @@ def notices(record: RunRecord) -> tuple[str, ...]:
     return (*found, *record.notes)
 
 
-def epoch_text(epoch: float | None) -> str:
+def epoch_text(epoch: float) -> str:
     """The epoch as the run counts it, with at most two decimals.
 
     >>> epoch_text(3.0), epoch_text(2.504)
     ('3', '2.5')
     """
-    return UNKNOWN if epoch is None else f"{epoch:.2f}".rstrip("0").rstrip(".")
+    return f"{epoch:.2f}".rstrip("0").rstrip(".")
