@@ -125,9 +125,9 @@ def test_tiles_show_the_data(make_run):
     assert shown == {
         "Accuracy (evaluation)": ("0.4", "best 0.4 at step 40"),
         "Loss (evaluation)": ("0.025", "best 0.025 at step 40"),
-        "Throughput": ("128 samples/s", "mean 128, 64 per rank"),
+        "Throughput": ("128 samples/s", "mean 128, 64 on each of 2 ranks"),
         "Wall time": ("40 s", "no restart"),
-        "Steps": ("40", "epoch 4, 2,560 samples"),
+        "Steps": ("40", "epoch 5, 2,560 samples"),
     }
 
 
@@ -137,7 +137,22 @@ def test_tiles_of_an_empty_run_are_unknown_and_not_zero(tmp_path):
     assert shown == {"Throughput": "–", "Wall time": "–", "Steps": "0"}
 
 
+def test_waiting_behind_computing_is_no_time_that_went_into_waiting(make_run, row):
+    rows = [
+        row(step, seconds=0.8, data=0.5, forward=0.25, backward=0.5, optimizer=0.01) for step in range(1, 11)
+    ]
+    seconds = {phase.phase: phase.seconds for phase in summary_of(make_run(rows=rows)).phases}
+    assert seconds["data"] == pytest.approx(10 * (0.8 - 0.25 - 0.5 - 0.01))
+    assert seconds["forward"] == pytest.approx(2.5)
+
+
+def test_one_named_device_stands_for_itself(tmp_path):
+    (tmp_path / "environment.json").write_text('{"device": "Test GPU", "world_size": 4}')
+    assert summary_of(tmp_path).devices == "Test GPU"
+
+
 def test_describe_takes_what_the_spec_says():
     assert describe({"task": "my.module:Task"}) == "my.module:Task"
     assert describe({"task": {"kind": "lm", "model": {"name": "gpt"}, "layers": 2}}) == "lm, model gpt"
+    assert describe({"task": {"use": "a.py:B", "options": {"model": "resnet50"}}}) == "a.py:B, model resnet50"
     assert describe({}) == ""

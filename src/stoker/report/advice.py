@@ -21,6 +21,11 @@ LIMITS: Mapping[Phase, float] = {
 }
 """Share of the wall time from which a phase is worth a sentence."""
 
+DEFAULT_WORKERS = 4
+"""Data workers per rank to try at least."""
+MOST_RANKS = 8
+"""Ranks on one machine at most, since a server has 1 to 8 GPUs: a larger world spans machines."""
+
 Tree = Mapping[str, object]
 
 
@@ -52,11 +57,9 @@ def time_sentence(phases: Sequence[PhaseTime], spec: Tree, environment: Tree) ->
 
 def _data(_: PhaseTime, spec: Tree, environment: Tree) -> str:
     workers = as_int(as_mapping(spec.get("data")).get("workers"))
-    cores = _cores(environment)
-    wanted = max(4, 2 * (workers or 0))
-    if cores is not None:
-        ranks = as_int(environment.get("world_size")) or 1
-        wanted = min(wanted, max(1, cores // ranks))
+    share = _cores_per_rank(environment)
+    wanted = DEFAULT_WORKERS if workers is None else max(DEFAULT_WORKERS, 2 * workers)
+    wanted = wanted if share is None else min(wanted, share)
     if workers is not None and wanted <= workers:
         return (
             f"went into waiting for data though data.workers={workers} uses every core: make a sample cheaper"
@@ -65,14 +68,14 @@ def _data(_: PhaseTime, spec: Tree, environment: Tree) -> str:
     return f"went into waiting for data: try data.workers={wanted}."
 
 
-def _cores(environment: Tree) -> int | None:
-    """Number of CPU cores, where the environment names it."""
+def _cores_per_rank(environment: Tree) -> int | None:
+    """A rank's share of its machine's CPU cores, at least one; None where the environment names no cores."""
     cpu = environment.get("cpu")
-    for value in (cpu, *(as_mapping(cpu).get(key) for key in ("cores", "count", "logical", "threads"))):
-        cores = as_int(value)
-        if cores:
-            return cores
-    return None
+    cores = next(
+        filter(None, map(as_int, (environment.get("cores"), cpu, as_mapping(cpu).get("cores")))), None
+    )
+    ranks = min(as_int(environment.get("world_size")) or 1, MOST_RANKS)
+    return None if cores is None else max(1, cores // ranks)
 
 
 def _checkpoint(_: PhaseTime, spec: Tree, __: Tree) -> str:

@@ -45,7 +45,8 @@ def _rate_tile(summary: RunSummary) -> Tile:
         return Tile("Throughput", UNKNOWN)
     details = [f"mean {number(summary.mean_rate, 3)}"]
     if summary.world_size and summary.world_size > 1:
-        details.append(f"{number(summary.steady_rate / summary.world_size, 3)} per rank")
+        ranks = f"{number(summary.steady_rate / summary.world_size, 3)} on each of {summary.world_size} ranks"
+        details.append(ranks)
     return Tile("Throughput", f"{number(summary.steady_rate, 3)} samples/s", ", ".join(details))
 
 

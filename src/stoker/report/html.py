@@ -5,6 +5,7 @@ The page asks for nothing from outside: style and script are in it, charts are S
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -117,12 +118,14 @@ def render_comparison(records: Sequence[RunRecord]) -> str:
 
 
 def environment_rows(environment: Mapping[str, object]) -> dict[str, str]:
-    """The environment as dotted keys; sizes in binary units, equal devices counted."""
+    """The environment as dotted keys; sizes in binary units, the command as typed."""
     rows = flatten(environment)
     for key, value in environment.items():
         size = as_amount(value)
         if key.endswith("_bytes") and size is not None:
             rows[key] = data_size(size)
+        elif key == "command" and as_list(value):
+            rows[key] = shlex.join(value_text(word) for word in as_list(value))
         elif key == "devices" and as_list(value):
             rows[key] = counted(value_text(device) for device in as_list(value))
     return {key.removesuffix("_bytes"): text for key, text in rows.items()}

@@ -27,7 +27,7 @@ def report_json(records: Sequence[RunRecord]) -> str:
      "runs": [{
        "name": text, "path": text, "what": text,
        "state": "finished" | "stopped" | "failed" | "unfinished",
-       "steps": int, "epoch": number, "samples": number,
+       "steps": int, "epoch": number from 0, "samples": number,
        "wall_seconds": number, "restarts": int,
        "throughput": {"steady": number, "mean": number},            samples/s
        "world_size": int, "devices": text, "precision": text,

@@ -16,9 +16,14 @@ SMOOTH_FROM = 30
 RAW_RUNS = 3
 """Up to so many runs a comparison draws the raw values behind the trends; more would hide them."""
 
-_TITLES = {"lr": "Learning rate", "throughput": "Throughput (samples/s)", "grad_norm": "Gradient norm"}
+_TITLES = {
+    "lr": "Learning rate",
+    "throughput": "Throughput (samples/s)",
+    "grad_norm": "Gradient norm",
+    "loss_scale": "Loss scale (fp16)",
+}
 _FROM_ZERO = frozenset({"lr", "throughput"})
-_LAST = ("lr", "grad_norm", "throughput")
+_LAST = ("lr", "grad_norm", "loss_scale", "throughput")
 _PHASE_COLOUR: Mapping[Phase, int] = {
     "data": 1,
     "forward": 0,

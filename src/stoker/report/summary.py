@@ -10,7 +10,7 @@ from typing import Literal
 
 from stoker.report.curve import Curve, Point
 from stoker.report.figures import counted, flatten, number, plural
-from stoker.report.metrics import STEP_PHASES, StepPhase
+from stoker.report.metrics import STEP_PHASES, Metrics, StepPhase
 from stoker.report.rows import as_int, as_list, as_mapping, as_text
 from stoker.report.runfolder import Event, RunRecord
 
@@ -26,7 +26,7 @@ _BEGINNINGS = frozenset({"start", "resume"})
 _LOWER_IS_BETTER = frozenset(
     {"loss", "error", "err", "perplexity", "ppl", "mae", "mse", "rmse", "wer", "cer", "fid"}
 )
-_NOT_A_GOAL = frozenset({"lr", "throughput", "grad_norm"})
+_NOT_A_GOAL = frozenset({"lr", "throughput", "grad_norm", "loss_scale"})
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class RunSummary:
         what: What was trained, in a few words of the spec.
         state: See `run_state`.
         steps: Last step reached.
-        epoch: Epoch of the last step, as the run counts it.
+        epoch: Epoch of the last step, from 0 as the run counts it.
         samples: Samples worked through, those of repeated steps included.
         wall_seconds: See `wall_time`.
         restarts: How often the run was begun again in the same folder.
@@ -95,7 +95,6 @@ def summarize(record: RunRecord) -> RunSummary:
     """All figures of a run."""
     metrics = record.metrics
     found = metric_figures(record)
-    devices = [as_text(device) for device in as_list(record.environment.get("devices"))]
     return RunSummary(
         name=record.name,
         path=as_text(str(record.path)),
@@ -109,13 +108,23 @@ def summarize(record: RunRecord) -> RunSummary:
         steady_rate=steady_rate(metrics.rates),
         mean_rate=metrics.samples / metrics.seconds if metrics.rates and metrics.seconds else None,
         world_size=as_int(record.environment.get("world_size")),
-        devices=counted(devices),
+        devices=devices(record.environment),
         precision=as_text(record.environment.get("precision")),
         phases=time_by_phase(record),
         metrics=found,
         main=main_metric(found),
         notices=notices(record),
     )
+
+
+def devices(environment: Mapping[str, object]) -> str:
+    """The devices of all ranks, equal ones counted; where only one is named, that one.
+
+    >>> devices({"devices": ["NVIDIA H200", "NVIDIA H200"]}), devices({"device": "CPU"})
+    ('2 × NVIDIA H200', 'CPU')
+    """
+    named = [as_text(device) for device in as_list(environment.get("devices"))]
+    return counted(named) if named else as_text(environment.get("device"))
 
 
 def describe(spec: Mapping[str, object]) -> str:
@@ -128,10 +137,10 @@ def describe(spec: Mapping[str, object]) -> str:
     if not isinstance(task, dict):
         return as_text(task)
     flat = flatten(as_mapping(task))
-    naming = next((key for key in ("name", "kind", "type") if key in flat), None)
-    words = [flat.pop(naming)] if naming else []
-    telling = ("model", "model.name", "arch", "dataset", "data")
-    words += [f"{key.removesuffix('.name')} {flat[key]}" for key in telling if key in flat]
+    naming = next((key for key in ("use", "name", "kind", "type") if key in flat), None)
+    words = [flat[naming]] if naming else []
+    flat = {key.removeprefix("options.").removesuffix(".name"): value for key, value in flat.items()}
+    words += [f"{key} {flat[key]}" for key in ("model", "arch", "dataset") if key in flat]
     return ", ".join(words)
 
 
@@ -178,7 +187,7 @@ def wall_time(record: RunRecord) -> float | None:
 
 def time_by_phase(record: RunRecord) -> tuple[PhaseTime, ...]:
     """Time by phase; `other` is what remains of the wall time: start-up, and all that was not measured."""
-    spent: dict[Phase, float] = {**record.metrics.phases}
+    spent: dict[Phase, float] = {**_exposed(record.metrics)}
     if record.evaluations.rows:
         spent["evaluation"] = record.evaluations.seconds
     if any(event.event == "checkpoint" for event in record.events):
@@ -189,6 +198,19 @@ def time_by_phase(record: RunRecord) -> tuple[PhaseTime, ...]:
         return ()
     spent["other"] = total - known
     return tuple(PhaseTime(phase, spent[phase], spent[phase] / total) for phase in PHASES if phase in spent)
+
+
+def _exposed(metrics: Metrics) -> dict[StepPhase, float]:
+    """Seconds by phase without what of the wait for data lies behind computing.
+
+    Beside a GPU the host waits for the next batch while the device still computes the last one. The phases
+    then add up to more than the steps took; the excess cost nothing, and is no time that went into waiting.
+    """
+    phases = dict(metrics.phases)
+    overlap = sum(phases.values()) - metrics.seconds
+    if "data" in phases and metrics.seconds and overlap > 0:
+        phases["data"] = max(0.0, phases["data"] - overlap)
+    return phases
 
 
 def _checkpoint_seconds(record: RunRecord) -> float:
@@ -260,9 +282,9 @@ def notices(record: RunRecord) -> tuple[str, ...]:
 
 
 def epoch_text(epoch: float) -> str:
-    """The epoch as the run counts it, with at most two decimals.
+    """The epoch that was begun, counted from one as people do; the run counts from zero.
 
-    >>> epoch_text(3.0), epoch_text(2.504)
-    ('3', '2.5')
+    >>> epoch_text(0), epoch_text(19.0), epoch_text(2.5)
+    ('1', '20', '3')
     """
-    return f"{epoch:.2f}".rstrip("0").rstrip(".")
+    return f"{math.floor(epoch) + 1:,}"
