@@ -71,9 +71,8 @@ def _data(_: PhaseTime, spec: Tree, environment: Tree) -> str:
 def _cores_per_rank(environment: Tree) -> int | None:
     """A rank's share of its machine's CPU cores, at least one; None where the environment names no cores."""
     cpu = environment.get("cpu")
-    cores = next(
-        filter(None, map(as_int, (environment.get("cores"), cpu, as_mapping(cpu).get("cores")))), None
-    )
+    told = (environment.get("cores"), cpu, as_mapping(cpu).get("cores"))
+    cores = next(filter(None, map(as_int, told)), None)
     ranks = min(as_int(environment.get("world_size")) or 1, MOST_RANKS)
     return None if cores is None else max(1, cores // ranks)
 
