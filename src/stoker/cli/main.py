@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from stoker._version import __version__
+from stoker.cli.report import report
 from stoker.cli.schema import schema
 from stoker.cli.train import TrainCommand, train
 from stoker.errors import ExitCode, UserError
@@ -40,6 +41,7 @@ def _root(
 
 app.command(cls=TrainCommand)(train)
 app.command()(schema)
+app.command(name="report")(report)
 
 
 def main() -> None:

@@ -64,4 +64,5 @@ def quiet_known_warnings() -> None:
     """Silence warnings that torch gives about its own insides."""
     warnings.filterwarnings("ignore", message=".*all_gather_into_tensor.*deprecated.*")
     warnings.filterwarnings("ignore", message=".*reduce_scatter_tensor.*deprecated.*")
+    warnings.filterwarnings("ignore", message="The ``compute`` method of metric .* before the ``update``")
     warnings.filterwarnings("ignore", message=".*torch.distributed is disabled, unavailable or uninitialized.*")

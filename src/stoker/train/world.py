@@ -27,12 +27,14 @@ class World:
         device: Where it computes.
         control: Group over gloo for small agreements on the host; None with a single process.
         saving: Group of its own for the checkpoint thread, so that its messages never mix with others.
+        owns_group: Whether `close` ends the process group; False where the caller had made it already.
     """
 
     ranks: Ranks
     device: torch.device
     control: dist.ProcessGroup | None = None
     saving: dist.ProcessGroup | None = None
+    owns_group: bool = True
 
     @property
     def rank(self) -> int:
@@ -85,7 +87,7 @@ class World:
 
     def close(self) -> None:
         """Leave the process group, if one was joined."""
-        if self.control is not None and dist.is_initialized():
+        if self.control is not None and self.owns_group and dist.is_initialized():
             dist.destroy_process_group()
 
 
@@ -101,6 +103,8 @@ def join_world(environ: dict[str, str] | None = None) -> World:
         torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // ranks.local_size))
     if ranks.world_size == 1:
         return World(ranks, device)
+    if dist.is_initialized():
+        return World(ranks, device, control=_host_group(), saving=_host_group(), owns_group=False)
     told_where = {"MASTER_ADDR", "MASTER_PORT"} <= environ.keys()
     backend = "gloo" if device.type == "cpu" else f"cpu:gloo,{device.type}:{_device_backend(device)}"
     dist.init_process_group(
