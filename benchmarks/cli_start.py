@@ -1,6 +1,6 @@
 """How long `stoker --help` takes, beside importing the two libraries that it is made with.
 
-    python benchmarks/cli_start.py [--json]
+python benchmarks/cli_start.py [--json]
 """
 
 from __future__ import annotations

@@ -241,9 +241,7 @@ def figures_for(processes: int, rates: dict[str, list[float]]) -> list[Figure]:
     found = [Figure(f"stoker/loop {label}", ratio(rates["stoker"], rates["loop"]), "ratio", 0.98)]
     best = min((ratio(rates["stoker"], rates[peer]) for peer in peers), default=None)
     found.append(Figure(f"stoker/best peer {label}", best, "ratio", 1.0))
-    return found + [
-        Figure(f"{name} {label}", statistics.median(values), "steps/s") for name, values in rates.items()
-    ]
+    return found + [Figure(f"{name} {label}", statistics.median(values), "steps/s") for name, values in rates.items()]
 
 
 def main() -> None:

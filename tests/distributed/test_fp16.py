@@ -40,7 +40,9 @@ class Overflowing(Blobs):
 
 def _train(output: Path, rank: int) -> tuple[Outcome, list[Tensor]]:
     task = Overflowing(rank)
-    outcome = train_once(task, output, "precision=fp16", "duration=8 steps", "batch.global_size=12", evaluate={"every": "never"})
+    outcome = train_once(
+        task, output, "precision=fp16", "duration=8 steps", "batch.global_size=12", evaluate={"every": "never"}
+    )
     return outcome, task.weights_before
 
 

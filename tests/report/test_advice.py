@@ -12,16 +12,12 @@ def test_waiting_for_data_asks_for_workers_that_the_machine_has():
     assert time_sentence(waiting, {}, {}).endswith("try data.workers=4.")
     assert time_sentence(waiting, auto, {"cores": 2}).endswith("try data.workers=2.")
     assert time_sentence(waiting, four, {}).endswith("try data.workers=8.")
-    assert time_sentence(waiting, four, {"cpu": {"cores": 12}, "world_size": 2}).endswith(
-        "try data.workers=6."
-    )
+    assert time_sentence(waiting, four, {"cpu": {"cores": 12}, "world_size": 2}).endswith("try data.workers=6.")
     assert time_sentence(waiting, four, {"cores": 96, "world_size": 64}).endswith("try data.workers=8.")
 
 
 def test_where_all_cores_load_data_the_work_itself_must_shrink():
-    sentence = time_sentence(
-        split(data=0.5, forward=0.5), {"data": {"workers": 4}}, {"cpu": 4, "world_size": 1}
-    )
+    sentence = time_sentence(split(data=0.5, forward=0.5), {"data": {"workers": 4}}, {"cpu": 4, "world_size": 1})
     assert "make a sample cheaper" in sentence
 
 

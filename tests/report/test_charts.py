@@ -82,9 +82,7 @@ def test_decades_get_a_logarithmic_axis_and_the_description_says_so():
 
 
 def test_there_is_no_half_step_on_the_axis():
-    labels = [
-        element.text for element in parsed(line_chart("t", [Line("a", straight(2))], key="k")).iter("text")
-    ]
+    labels = [element.text for element in parsed(line_chart("t", [Line("a", straight(2))], key="k")).iter("text")]
     assert labels[labels.index("step") :] == ["step", "1", "2"]
 
 

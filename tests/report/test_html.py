@@ -111,25 +111,19 @@ def test_the_failure_is_shown_with_its_traceback_folded(failed):
         "Traceback: <module> & more",
     ):
         assert words in text, words
-    assert re.search(
-        r"<details><summary>Traceback</summary><pre>Traceback:\n  &lt;module&gt; &amp; more</pre>", html
-    )
+    assert re.search(r"<details><summary>Traceback</summary><pre>Traceback:\n  &lt;module&gt; &amp; more</pre>", html)
 
 
 def test_a_failure_that_a_resume_mended_is_no_longer_shown(make_run):
     events = [{"event": "start", "time": 1}, {"event": "resume", "time": 20}, {"event": "end", "time": 30}]
-    text = Page(
-        render_report(read_run(make_run(events=events, failure={"time": 5, "message": "old trouble"})))
-    ).text
+    text = Page(render_report(read_run(make_run(events=events, failure={"time": 5, "message": "old trouble"})))).text
     assert "finished" in text
     assert "old trouble" not in text
 
 
 def test_what_a_run_says_cannot_become_markup(make_run, row):
     evil = "</script><script>alert(1)</script>"
-    folder = make_run(
-        "evil", rows=[row(1, **{evil: 1.0})], events=[{"event": evil, "message": evil, "time": 1}]
-    )
+    folder = make_run("evil", rows=[row(1, **{evil: 1.0})], events=[{"event": evil, "message": evil, "time": 1}])
     (folder / "spec.yaml").write_text(f"task: '{evil}'\n'{evil}': '{evil}'\n")
     for text in (render_report(read_run(folder)), render_comparison(read_runs([folder, make_run()]))):
         assert Page(text).tags.count("script") == 1

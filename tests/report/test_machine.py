@@ -25,9 +25,7 @@ def test_the_figures_are_those_of_the_run(make_run):
 def test_what_is_not_finite_or_unknown_is_null(make_run, row, tmp_path):
     text = report_json(read_runs([make_run(rows=[row(1, loss=float("nan"), seconds=...)])]))
     run = json.loads(text, parse_constant=lambda name: (_ for _ in ()).throw(AssertionError(name)))["runs"][0]
-    loss = next(
-        metric for metric in run["metrics"] if (metric["split"], metric["name"]) == ("training", "loss")
-    )
+    loss = next(metric for metric in run["metrics"] if (metric["split"], metric["name"]) == ("training", "loss"))
     assert loss["last"] == {"step": 1, "value": None}
     assert loss["best"] is None
     assert loss["not_finite"] == 1

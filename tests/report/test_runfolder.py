@@ -130,18 +130,14 @@ def test_paths_that_are_no_run_folder_are_refused_with_what_to_give_instead(make
     assert f"give its folder, {folder}" in refusal(folder / "metrics.jsonl")
     assert "holds none of spec.yaml" in refusal(tmp_path / "empty")
     assert f"holds some: give one of {folder}" in refusal(tmp_path / "runs")
-    assert f"is a part of a run: give the run's folder, {folder}" in refusal(
-        folder / "checkpoints" / "step-00000020"
-    )
+    assert f"is a part of a run: give the run's folder, {folder}" in refusal(folder / "checkpoints" / "step-00000020")
 
 
 def test_a_folder_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
     def refuse(path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(
-        type(tmp_path), "iterdir", refuse
-    )  # the tests may run as root, who may read everything
+    monkeypatch.setattr(type(tmp_path), "iterdir", refuse)  # the tests may run as root, who may read everything
     assert "cannot be read: Permission denied" in refusal(tmp_path)
 
 

@@ -138,9 +138,7 @@ def test_tiles_of_an_empty_run_are_unknown_and_not_zero(tmp_path):
 
 
 def test_waiting_behind_computing_is_no_time_that_went_into_waiting(make_run, row):
-    rows = [
-        row(step, seconds=0.8, data=0.5, forward=0.25, backward=0.5, optimizer=0.01) for step in range(1, 11)
-    ]
+    rows = [row(step, seconds=0.8, data=0.5, forward=0.25, backward=0.5, optimizer=0.01) for step in range(1, 11)]
     seconds = {phase.phase: phase.seconds for phase in summary_of(make_run(rows=rows)).phases}
     assert seconds["data"] == pytest.approx(10 * (0.8 - 0.25 - 0.5 - 0.01))
     assert seconds["forward"] == pytest.approx(2.5)

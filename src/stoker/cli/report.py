@@ -25,9 +25,7 @@ class Format(StrEnum):
 
 
 def report(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN", help="Run folders, as `stoker train` wrote them.")
-    ],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders, as `stoker train` wrote them.")],
     form: Annotated[
         Format,
         typer.Option(

@@ -48,9 +48,7 @@ def time_sentence(phases: Sequence[PhaseTime], spec: Tree, environment: Tree) ->
         default=None,
     )
     if worst is None:
-        computing = sum(
-            share[phase].share for phase in ("forward", "backward", "optimizer") if phase in share
-        )
+        computing = sum(share[phase].share for phase in ("forward", "backward", "optimizer") if phase in share)
         return f"{percent(computing)} of the time went into computing, and nothing else stands out."
     return f"{percent(worst.share)} of the time {_ADVICE[worst.phase](worst, spec, environment)}"
 

@@ -75,9 +75,7 @@ def colour(index: int) -> str:
     return f"var(--s{slot},{PALETTE[slot]})"
 
 
-def line_chart(
-    title: str, lines: Sequence[Line], *, key: str, from_zero: bool = False, log: bool | None = None
-) -> str:
+def line_chart(title: str, lines: Sequence[Line], *, key: str, from_zero: bool = False, log: bool | None = None) -> str:
     """A line chart over steps.
 
     Args:
@@ -184,9 +182,7 @@ def _gaps(lines: Sequence[Line], across: Scale) -> str:
                 steps = [point.step for point in stretch]
                 left, right = _x(across, steps[0]), _x(across, steps[-1])
                 title = f"{escape(line.name)}: not finite from step {steps[0]:g} to {steps[-1]:g}"
-                box = (
-                    f'x="{left - 2:.1f}" y="{HEIGHT - BOTTOM - 5}" width="{right - left + 4:.1f}" height="5"'
-                )
+                box = f'x="{left - 2:.1f}" y="{HEIGHT - BOTTOM - 5}" width="{right - left + 4:.1f}" height="5"'
                 box = f"M{left - 2:.1f} {HEIGHT - BOTTOM}v-5H{right + 2:.1f}v5z"
                 marks.append(f'<path class="bad" d="{box}"><title>{title}</title></path>')
     return "".join(marks)

@@ -47,9 +47,7 @@ def differing_settings(records: Sequence[RunRecord]) -> dict[str, tuple[str, ...
     differing: dict[str, tuple[str, ...]] = {}
     for key in keys:
         values = tuple(spec.get(key, ABSENT) for spec in specs)
-        own = all(
-            value.rstrip("/").endswith(record.name) for value, record in zip(values, records, strict=True)
-        )
+        own = all(value.rstrip("/").endswith(record.name) for value, record in zip(values, records, strict=True))
         if len(set(values)) > 1 and not own:
             differing[key] = values
     return differing
@@ -61,14 +59,10 @@ def figure_rows(summaries: Sequence[RunSummary]) -> list[Row]:
     for split, name in _metric_names(summaries):
         rows += _metric_rows(split, name, [_find(summary, split, name) for summary in summaries])
     rates = [summary.steady_rate for summary in summaries]
-    rows.append(
-        Row("Throughput, samples/s", tuple(number(rate, 3) for rate in rates), _best(rates, low=False))
-    )
+    rows.append(Row("Throughput, samples/s", tuple(number(rate, 3) for rate in rates), _best(rates, low=False)))
     times = [summary.wall_seconds for summary in summaries]
     comparable = len({summary.steps for summary in summaries}) == 1  # less time for less work is no merit
-    rows.append(
-        Row("Wall time", tuple(map(duration, times)), _best(times, low=True) if comparable else frozenset())
-    )
+    rows.append(Row("Wall time", tuple(map(duration, times)), _best(times, low=True) if comparable else frozenset()))
     waits = [_share(summary, "data") for summary in summaries]
     rows.append(
         Row(
@@ -95,11 +89,7 @@ def _find(summary: RunSummary, split: Split, name: str) -> MetricFigures | None:
 def _metric_rows(split: Split, name: str, found: Sequence[MetricFigures | None]) -> list[Row]:
     """Last and best of an evaluation; of training only the last, for the best of noisy steps is luck."""
     low = next(metric for metric in found if metric is not None).lower_is_better
-    rows = [
-        _value_row(
-            f"{name} ({split}), last", [metric.last.value if metric else None for metric in found], low
-        )
-    ]
+    rows = [_value_row(f"{name} ({split}), last", [metric.last.value if metric else None for metric in found], low)]
     if split == "evaluation":
         best = [metric.best.value if metric and metric.best else None for metric in found]
         rows.append(_value_row(f"{name} ({split}), best", best, low))

@@ -34,9 +34,7 @@ def tiles(summary: RunSummary) -> list[Tile]:
 
 def _metric_tile(metric: MetricFigures) -> Tile:
     name = metric.name[:1].upper() + metric.name[1:].replace("_", " ")
-    best = (
-        f"best {number(metric.best.value)} at step {metric.best.step:,.0f}" if metric.best else "never finite"
-    )
+    best = f"best {number(metric.best.value)} at step {metric.best.step:,.0f}" if metric.best else "never finite"
     return Tile(f"{name} ({metric.split})", number(metric.last.value), best)
 
 

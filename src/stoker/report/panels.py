@@ -121,9 +121,7 @@ def curve_names(records: Sequence[RunRecord]) -> list[str]:
     return sorted(names, key=rank)
 
 
-def training_line(
-    name: str, curve: Curve, *, colour_index: int, raw: bool = True, noisy: bool = True
-) -> Line:
+def training_line(name: str, curve: Curve, *, colour_index: int, raw: bool = True, noisy: bool = True) -> Line:
     """A training curve: raw values faintly behind their trend, if they are noisy."""
     trend = smooth(curve.means) if noisy and len(curve.means) >= SMOOTH_FROM else ()
     points, trend = (curve.extremes, trend) if raw or not trend else (trend, ())
@@ -143,9 +141,7 @@ def time_split(phases: Sequence[PhaseTime], *, key: str) -> TimeSplit:
         key=key,
     )
     rows = tuple(
-        SplitRow(
-            phase.phase, colour(_PHASE_COLOUR[phase.phase]), percent(phase.share), duration(phase.seconds)
-        )
+        SplitRow(phase.phase, colour(_PHASE_COLOUR[phase.phase]), percent(phase.share), duration(phase.seconds))
         for phase in phases
     )
     return TimeSplit(bar, rows)

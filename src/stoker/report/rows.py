@@ -100,9 +100,7 @@ def as_text(value: object) -> str:
 
 def as_mapping(value: object) -> dict[str, object]:
     """A mapping with text keys; empty for anything else."""
-    return (
-        {str(k): v for k, v in cast(dict[object, object], value).items()} if isinstance(value, dict) else {}
-    )
+    return {str(k): v for k, v in cast(dict[object, object], value).items()} if isinstance(value, dict) else {}
 
 
 def as_list(value: object) -> list[object]:

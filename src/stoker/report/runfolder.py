@@ -163,9 +163,7 @@ def check_run_folder(path: Path) -> None:
     for parent in path.absolute().parents[:2]:
         if is_run_folder(parent):
             raise UserError(f"{path} is a part of a run: give the run's folder, {parent}")
-    raise UserError(
-        f"{path} is no run folder: it holds none of {', '.join(MARKS)}; give what `stoker train` wrote"
-    )
+    raise UserError(f"{path} is no run folder: it holds none of {', '.join(MARKS)}; give what `stoker train` wrote")
 
 
 def is_run_folder(path: Path) -> bool:

@@ -78,10 +78,7 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
     """
     for digits in range(1, 9):
         labels = [short(tick, digits) for tick in ticks]
-        exact = all(
-            math.isclose(_parsed(label), tick, rel_tol=1e-9)
-            for label, tick in zip(labels, ticks, strict=True)
-        )
+        exact = all(math.isclose(_parsed(label), tick, rel_tol=1e-9) for label, tick in zip(labels, ticks, strict=True))
         if exact and len(set(labels)) == len(ticks):
             return labels
     return [short(tick, 9) for tick in ticks]

@@ -23,9 +23,7 @@ WARM_UP = 0.1
 """Share of the first steps that say nothing of steady speed: compilation, autotuning, cold caches."""
 
 _BEGINNINGS = frozenset({"start", "resume"})
-_LOWER_IS_BETTER = frozenset(
-    {"loss", "error", "err", "perplexity", "ppl", "mae", "mse", "rmse", "wer", "cer", "fid"}
-)
+_LOWER_IS_BETTER = frozenset({"loss", "error", "err", "perplexity", "ppl", "mae", "mse", "rmse", "wer", "cer", "fid"})
 _NOT_A_GOAL = frozenset({"lr", "throughput", "grad_norm", "loss_scale"})
 
 
@@ -268,13 +266,9 @@ def notices(record: RunRecord) -> tuple[str, ...]:
         for name, curve in curves.items():
             if curve.bad:
                 at = number(curve.first_bad, 9)
-                found.append(
-                    f"{name} ({split}) was not finite {plural(curve.bad, 'time')}, first at step {at}"
-                )
+                found.append(f"{name} ({split}) was not finite {plural(curve.bad, 'time')}, first at step {at}")
     if metrics.skipped:
-        found.append(
-            f"{plural(metrics.skipped, 'step')} skipped because fp16 overflowed: the loss scale was lowered"
-        )
+        found.append(f"{plural(metrics.skipped, 'step')} skipped because fp16 overflowed: the loss scale was lowered")
     if metrics.repeated:
         twice = plural(metrics.repeated, "step")
         found.append(f"{twice} done twice, after a resume: totals count both, curves show the later")

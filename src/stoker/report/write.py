@@ -15,9 +15,7 @@ def write_aside(out: Path, text: str) -> Path:
         UserError: The folder does not exist, or the file cannot be written there.
     """
     if out.is_dir():
-        raise UserError(
-            f"cannot write {out}: it is a folder; give the name of a file, such as {out / 'report.html'}"
-        )
+        raise UserError(f"cannot write {out}: it is a folder; give the name of a file, such as {out / 'report.html'}")
     aside = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         aside.write_text(text, encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -87,12 +88,17 @@ class Stepper:
         for group in trainee.optimizer.param_groups:
             group["lr"] = lr
         weights = [weight for group in trainee.optimizer.param_groups for weight in group["params"]]
-        if not self._worth_applying(vector):
+        known = vector.tolist() if self.world.on_cpu else None
+        if known is not None and not _worth_applying(*known[:2]):
             trainee.optimizer.zero_grad(set_to_none=True)
             return extras
         if trainee.scaler is not None:
             trainee.scaler.unscale_(trainee.optimizer)
-        self._weigh([weight.grad for weight in weights if weight.grad is not None], vector, batch)
+        # Backward had to divide by the number of samples, before the weight of all ranks was known. That was
+        # right already where the samples are what is weighed.
+        if known is None or known[1] != batch.size:
+            gradients = [weight.grad for weight in weights if weight.grad is not None]
+            compat.multiply_all(gradients, batch.size / vector[1])
         if self.clip_norm is not None:
             extras["grad_norm"] = self.strategy.clip(weights, self.clip_norm)
         if trainee.scaler is None:
@@ -104,23 +110,13 @@ class Stepper:
         trainee.optimizer.zero_grad(set_to_none=True)
         return extras
 
-    def _worth_applying(self, vector: Tensor) -> bool:
-        """On the CPU a loss that is no number, or a step of padding only, is seen in time to keep the weights.
 
-        On a device it is seen some steps later, and the run stops before anything is saved.
-        """
-        return not self.world.on_cpu or (bool(torch.isfinite(vector[0])) and bool(vector[1] != 0))
+def _worth_applying(loss: float, weight: float) -> bool:
+    """On the CPU a loss that is no number, or a step of padding only, is seen in time to keep the weights.
 
-    def _weigh(self, gradients: list[Tensor], vector: Tensor, batch: GlobalBatch) -> None:
-        """Turn sums that were divided by the number of samples into means over the true global weight.
-
-        Backward had to divide by something before the weight of all ranks was known. Where the items are the
-        samples, that was right already.
-        """
-        correction = batch.size / vector[1]
-        if self.world.on_cpu and correction == 1:
-            return
-        compat.multiply_all(gradients, correction)
+    On a device it is seen some steps later, and the run stops before anything is saved.
+    """
+    return math.isfinite(loss) and weight != 0
 
 
 class _Work:
