@@ -156,8 +156,22 @@ def _launch(loaded: LoadedSpec, command: list[str], count: int) -> None:
 
 
 def _say_end(folder: Path, *, stopped: bool) -> None:
+    from rich.console import Console
+
+    from stoker.report.runfolder import read_run
+    from stoker.report.terminal import print_report
+
+    print_report(read_run(folder), Console())
     if stopped:
-        typer.echo(f"stopped as told, and saved: the same command continues from {folder / 'checkpoints'}")
+        typer.echo(f"Stopped as told, and saved: the same command continues from {folder / 'checkpoints'}.")
+        return
+    typer.echo(
+        f"The run folder is {folder}; open {folder / 'report.html'} in a browser.\n"
+        "What to try next:\n"
+        f"  stoker train RUN_FILE optimizer.lr=1e-3 output={folder}-2   another setting, beside this one\n"
+        f"  stoker report {folder} {folder}-2   what tells them apart\n"
+        "  stoker train --explain all   everything that can be set"
+    )
 
 
 def _log_to_file(path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from stoker.train.devices import device_count
+from stoker.train.devices import device_count, device_name
 from stoker.train.engine import describe
 from stoker.train.parallel import choose_strategy
 from stoker.train.precision import choose_precision
@@ -26,7 +26,7 @@ def dry_run(task: Task, spec: RunSpec, world_size: int) -> list[str]:
     world = World(Ranks(world_size=world_size, local_size=world_size), device)
     settled = settle(task, spec, world)
     strategy = choose_strategy(spec.parallel, world, static_graph=task.static_graph)
-    names = [torch.get_device_module(device).get_device_name(index) for index in range(device_count())]
+    names = [device_name(torch.device(device.type, index)) for index in range(device_count())]
     return [
         f"devices: {', '.join(names) if names else f'CPU, {torch.get_num_threads()} threads'}",
         *describe(spec, settled, choose_precision(spec.precision, device), strategy),

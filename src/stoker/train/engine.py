@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -18,11 +19,13 @@ from stoker.data.loader import evaluation_requests, make_loader, training_reques
 from stoker.data.order import Order, sample_seed
 from stoker.errors import UserError
 from stoker.host.environment import read_environment
+from stoker.report.html import write_report
 from stoker.train import compat
 from stoker.train.checkpoint import CheckpointStore, Progress, Saver, load_into
 from stoker.train.checkpoint.random_state import seed_everything
 from stoker.train.checkpoint.store import problem_of
 from stoker.train.clock import make_clock
+from stoker.train.devices import device_name
 from stoker.train.evaluate import Evaluator
 from stoker.train.export import save_weights
 from stoker.train.loop import Loop
@@ -85,6 +88,9 @@ def run(task: Task, spec: RunSpec) -> RunResult:
             folder.record_failure(error, rank=world.rank, step=engine.step)
         raise
     finally:
+        if world.is_first and folder.root.is_dir():
+            with contextlib.suppress(UserError):  # on a full disk the run's own error is the one to show
+                write_report(folder.root)
         world.close()
 
 
@@ -105,7 +111,7 @@ class _Engine:
         trainee = self._trainee(strategy, precision)
         with ExitStack() as stack:
             store = CheckpointStore(self.folder.checkpoints)
-            self._prepare_folder(store, precision)
+            self._prepare_folder(store, settled, precision)
             observers = make_observers(spec.observe, self.folder.root, world)
             stack.callback(observers.close)
             progress = self._resume(store, trainee, observers)
@@ -130,8 +136,9 @@ class _Engine:
         seed_everything(sample_seed(self.spec.seed, 0, self.world.rank) >> 1)
         return Trainee(self.task, model, module, optimizer, precision.make_scaler())
 
-    def _prepare_folder(self, store: CheckpointStore, precision: Precision) -> None:
+    def _prepare_folder(self, store: CheckpointStore, settled: Settled, precision: Precision) -> None:
         """Rank 0 makes the folder; an error there is an error everywhere."""
+        devices = self.world.gather(device_name(self.world.device))
         problem: Exception | None = None
         if self.world.is_first:
             try:
@@ -139,21 +146,20 @@ class _Engine:
                 self.folder.failure.unlink(missing_ok=True)
                 store.clean()
                 self.folder.write_yaml("spec.yaml", self.spec.model_dump(mode="json"))
-                self.folder.write_json("environment.json", self._environment(precision))
+                self.folder.write_json("environment.json", self._environment(settled, precision, devices))
             except Exception as error:
                 problem = error
         problem = self.world.first_says(problem)
         if problem is not None:
             raise problem
 
-    def _environment(self, precision: Precision) -> dict[str, Any]:
-        device = self.world.device
-        name = torch.get_device_module(device).get_device_name(device) if device.type != "cpu" else "CPU"
+    def _environment(self, settled: Settled, precision: Precision, devices: list[str]) -> dict[str, Any]:
         return {
             "stoker": __version__,
             "world_size": self.world.size,
-            "device": name,
+            "devices": devices,
             "threads": torch.get_num_threads(),
+            "data_workers": settled.workers,
             "precision": precision.format,
             **read_environment(),
         }
