@@ -25,7 +25,7 @@ def dry_run(task: Task, spec: RunSpec, world_size: int) -> list[str]:
     device = torch.device(kind.type, 0) if kind is not None else torch.device("cpu")
     world = World(Ranks(world_size=world_size, local_size=world_size), device)
     settled = settle(task, spec, world)
-    strategy = choose_strategy(spec.parallel, world, static_graph=task.static_graph)
+    strategy = choose_strategy(spec.parallel, world, static_graph=task.static_graph and settled.plan.accumulation == 1)
     names = [device_name(torch.device(device.type, index)) for index in range(device_count())]
     return [
         f"devices: {', '.join(names) if names else f'CPU, {torch.get_num_threads()} threads'}",

@@ -107,7 +107,9 @@ class _Engine:
         seed_everything(spec.seed)  # the same on every rank: task and initial weights may be random
         settled = settle(self.task, spec, world)
         precision = choose_precision(spec.precision, world.device)
-        strategy = choose_strategy(spec.parallel, world, static_graph=self.task.static_graph)
+        strategy = choose_strategy(
+            spec.parallel, world, static_graph=self.task.static_graph and settled.plan.accumulation == 1
+        )
         trainee = self._trainee(strategy, precision)
         with ExitStack() as stack:
             store = CheckpointStore(self.folder.checkpoints)
@@ -131,7 +133,7 @@ class _Engine:
             model = model.to(precision.model_dtype)
         checkpoint_blocks(model, self.task.blocks(model), checkpoint_stride(self.spec.memory.activation_checkpointing))
         module = strategy.wrap(model.train())
-        optimizer = make_optimizer(self.spec.optimizer, module, self.world.device)
+        optimizer = make_optimizer(self.spec.optimizer, model, self.world.device)
         # Dropout and the like differ between ranks, as they do between samples.
         seed_everything(sample_seed(self.spec.seed, 0, self.world.rank) >> 1)
         return Trainee(self.task, model, module, optimizer, precision.make_scaler())

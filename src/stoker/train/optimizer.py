@@ -14,14 +14,14 @@ from stoker.errors import UserError
 from stoker.train.spec.model import OptimizerSection
 
 
-def make_optimizer(section: OptimizerSection, module: nn.Module, device: torch.device) -> torch.optim.Optimizer:
-    """Build the optimizer over a module's trainable parameters.
+def make_optimizer(section: OptimizerSection, model: nn.Module, device: torch.device) -> torch.optim.Optimizer:
+    """Build the optimizer over a model's trainable parameters.
 
     Raises:
         UserError: An option or parameter that this optimizer does not take.
     """
     kind = _find(section.name)
-    named = [(name, weight) for name, weight in module.named_parameters() if weight.requires_grad]
+    named = [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
     if not named:
         raise UserError("the model has no trainable parameter: requires_grad is False for all of them")
     if section.name == "muon" and (flat := [name for name, weight in named if weight.ndim != 2]):

@@ -75,7 +75,7 @@ class Stepper:
         self.strategy.accumulate(self.trainee.module, work)
         assert work.batch is not None
         with self.clock.phase("optimizer"):
-            vector = totals.finish()
+            vector = self.strategy.receive()
             extras = self._update(vector, work.batch, lr)
         notes = {"lr": lr, "samples": work.batch.size, "seconds": time.perf_counter() - began}
         pending = PendingStep(totals, self.clock.take(), notes, extras)
@@ -141,6 +141,7 @@ class _Micro:
 
     def __init__(self, work: _Work, request: MicroBatch, batch: Any) -> None:
         self.work, self.request, self.batch = work, request, batch
+        self.message: Tensor | None = None
 
     @property
     def last(self) -> bool:
@@ -152,7 +153,7 @@ class _Micro:
             loss = self._loss()
         self.work.totals.add(request, loss)
         if request.last:
-            self.work.totals.start(self.work.votes())
+            self.message = stepper.strategy.send(self.work.totals.vector(self.work.votes()))
         share = 0.0 if request.ghost else stepper.strategy.exchange_divisor / request.batch.size
         return loss.total * share
 
@@ -170,4 +171,5 @@ class _Micro:
     def backward(self, loss: Tensor) -> None:
         with self.work.stepper.clock.phase("backward"):
             scaler = self.work.stepper.trainee.scaler
-            (loss if scaler is None else scaler.scale(loss)).backward()
+            scaled = loss if scaler is None else scaler.scale(loss)
+            (scaled if self.message is None else scaled + self.message).backward()

@@ -1,4 +1,4 @@
-"""What all ranks agree on in each step, in one small all-reduce that runs while backward does.
+"""What all ranks agree on in each step: one small vector, added up over the ranks while backward runs.
 
 The vector holds the summed loss, its weight, task metrics, the votes to stop, and rank 0's clock. Every rank
 reads the same vector of the same step, so every decision taken from it falls at the same step on all ranks.
@@ -7,7 +7,7 @@ reads the same vector of the same step, so every decision taken from it falls at
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -65,7 +65,6 @@ class StepTotals:
         self._world = world
         self._losses: list[tuple[MicroBatch, Loss]] = []
         self._names: list[str] = []
-        self._wait: Callable[[], Tensor] | None = None
 
     def add(self, micro: MicroBatch, loss: Loss) -> None:
         """Count a micro-batch; a ghost only tells which metrics there are."""
@@ -73,8 +72,8 @@ class StepTotals:
         if not micro.ghost:
             self._losses.append((micro, replace(loss, total=loss.total.detach())))  # not the graph with it
 
-    def start(self, votes: Votes) -> None:
-        """Begin the all-reduce; called before the last backward so that both run together."""
+    def vector(self, votes: Votes) -> Tensor:
+        """What this rank brings, on the world's device; asked for once all micro-batches are counted."""
         device = self._world.device
         sums: list[Tensor | float] = [
             _sum([loss.total for _, loss in self._losses]),
@@ -85,15 +84,8 @@ class StepTotals:
             *(_sum([loss.metrics[name] for _, loss in self._losses]) for name in self._names),
         ]
         if self._world.on_cpu:
-            vector = torch.tensor([float(value) for value in sums], dtype=torch.float64)
-        else:
-            vector = torch.stack([torch.as_tensor(value, dtype=torch.float64, device=device) for value in sums])
-        self._wait = self._world.sum_async(vector)
-
-    def finish(self) -> Tensor:
-        """The summed vector, on the world's device."""
-        assert self._wait is not None
-        return self._wait()
+            return torch.tensor([float(value) for value in sums], dtype=torch.float64)
+        return torch.stack([torch.as_tensor(value, dtype=torch.float64, device=device) for value in sums])
 
     @property
     def names(self) -> list[str]:

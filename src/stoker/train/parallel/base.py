@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
@@ -45,6 +45,7 @@ class Strategy(ABC):
         self.world = world
         self.find_unused = find_unused
         self.static_graph = static_graph
+        self._receive: Callable[[], Tensor]
 
     @abstractmethod
     def wrap(self, model: nn.Module) -> nn.Module:
@@ -74,6 +75,23 @@ class Strategy(ABC):
             else:
                 with self.local_gradients(module):
                     micro.backward(micro.forward())
+
+    def send(self, vector: Tensor) -> Tensor | None:
+        """Start adding a small vector up over all ranks, in the last forward of a step.
+
+        Args:
+            vector: On the world's device, in double precision; the same length on all ranks.
+
+        Returns:
+            A scalar to add to the loss of the backward that follows, if the vector travels with the
+            gradients; None if it does not.
+        """
+        self._receive = self.world.sum_async(vector)
+        return None
+
+    def receive(self) -> Tensor:
+        """The sum, once that backward is done."""
+        return self._receive()
 
     def clip(self, parameters: list[nn.Parameter], max_norm: float) -> Tensor:
         """Scale the gradients down to `max_norm`; the global L2 norm before."""

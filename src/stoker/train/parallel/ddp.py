@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from stoker.train import compat
@@ -15,16 +17,47 @@ from stoker.train.parallel.base import Strategy
 _WITH_STATISTICS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
+CAPACITY = 64
+"""Numbers that fit into the message that travels with the gradients."""
+
+
+class _Carrier(nn.Module):
+    """A model with one parameter more, whose gradient is a message: DDP adds it up with all the others.
+
+    The message has the precision of float32 at least: a count is exact up to 2 ** 24.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        like = next(weight for weight in model.parameters() if weight.requires_grad)
+        dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
+        # In a list behind the model: a task that walks over parameters meets the model's own first.
+        self.luggage = nn.ParameterList([nn.Parameter(torch.zeros(CAPACITY, dtype=dtype, device=like.device))])
+
+    @property
+    def message(self) -> nn.Parameter:
+        """Always zero; its gradient is what travels."""
+        return self.luggage[0]
+
+    def forward(self, *arguments: Any, **named: Any) -> Any:
+        return self.model(*arguments, **named)
+
+
 class DDPStrategy(Strategy):
     """torch's DistributedDataParallel."""
 
     name = "ddp"
+    _carrier: _Carrier | None = None
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """Move the model and wrap it; weights are made equal to rank 0's."""
         device = self.world.device
+        inner = model.to(device)
+        if not self.find_unused:  # DDP would take the message, which no output depends on, for unused
+            self._carrier = inner = _Carrier(inner)
         return DistributedDataParallel(
-            model.to(device),
+            inner,
             device_ids=None if device.type == "cpu" else [device.index],
             gradient_as_bucket_view=True,
             find_unused_parameters=self.find_unused,
@@ -41,6 +74,21 @@ class DDPStrategy(Strategy):
         """Only the last micro-batch of a step pays for the exchange."""
         assert isinstance(module, DistributedDataParallel)
         return module.no_sync()
+
+    def send(self, vector: Tensor) -> Tensor | None:
+        """Let the vector travel in the gradients' own buckets: no collective of its own."""
+        if self._carrier is None or len(vector) > CAPACITY:
+            return super().send(vector)
+        message = self._carrier.message
+        padded = F.pad(vector, (0, CAPACITY - len(vector))).to(message.dtype)
+        self._receive = lambda: self._read(message, len(vector))
+        return torch.dot(message, padded * self.exchange_divisor)  # times the ranks, since DDP divides by them
+
+    def _read(self, message: nn.Parameter, length: int) -> Tensor:
+        assert message.grad is not None
+        received = message.grad[:length].double()
+        message.grad = None
+        return received
 
     @torch.no_grad()
     def share_buffers(self, module: nn.Module) -> None:
