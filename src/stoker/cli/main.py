@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from stoker._version import __version__
+from stoker.cli.facts import facts
+from stoker.cli.plan import plan
 from stoker.errors import ExitCode, UserError
 
 app = typer.Typer(
@@ -34,6 +36,10 @@ def _root(
     ] = False,
 ) -> None:
     del version  # handled by its callback, before any verb runs
+
+
+app.command()(facts)
+app.add_typer(plan, name="plan")
 
 
 def main() -> None:
