@@ -50,11 +50,9 @@ def find_os(text: str) -> OsRelease:
         UserError: os_releases.csv has no such system.
     """
     wanted = re.sub(r"[^a-z0-9.]", "", text.lower().removesuffix(" lts"))
-    match = re.fullmatch(r"([a-z]+)linux?([\d.]*)|([a-z]+?)(?:linux)?([\d.]+)", wanted)
-    ident, version = (match[3] or match[1], match[4] or match[2]) if match else (wanted, "")
-    ident = {"centosstream": "centos", "alma": "almalinux", "redhat": "rhel", "amazon": "amzn"}.get(
-        ident, ident
-    )
+    match = re.fullmatch(r"([a-z]+?)(?:linux)?([\d.]+)", wanted)
+    ident, version = (match[1], match[2]) if match else (wanted, "")
+    ident = {"redhat": "rhel", "amazon": "amzn", "oracle": "ol"}.get(ident, ident)
     for row in os_releases():
         short = version.split(".")[0] if row.family == "rhel" else version
         if row.id in (ident, f"{ident}linux") and row.version == short:

@@ -12,6 +12,6 @@ environment that exists.
 """
 
 from stoker.plan.versions.model import Plan, Request
-from stoker.plan.versions.search import solve
+from stoker.plan.versions.solve import solve
 
 __all__ = ["Plan", "Request", "solve"]

@@ -19,7 +19,7 @@ from stoker.plan.versions.emit import pip_command
 from stoker.plan.versions.model import DriverChoice, Request, TorchWheel, Verdict, VersionSet
 from stoker.plan.versions.rules import judge
 from stoker.plan.versions.rules_torch import partner_of
-from stoker.plan.versions.search import solve
+from stoker.plan.versions.solve import solve
 
 _TIMEOUT_S = 60
 _CONFIRM = "stoker plan versions --check"
@@ -66,7 +66,7 @@ def check(environment: Environment, request: Request) -> list[Finding]:
     findings = list(_findings(environment, request))
     order = {"fail": 0, "warn": 1, "unknown": 2, "info": 3, "ok": 4}
     findings.sort(key=lambda finding: order[finding.state])
-    if any(finding.state in ("fail", "warn") for finding in findings):
+    if "torch" not in environment.packages or any(found.state in ("fail", "warn") for found in findings):
         return findings
     title = "torch, its partners and the driver go together"
     evidence = tuple(

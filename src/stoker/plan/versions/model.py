@@ -71,7 +71,7 @@ class Request:
     want_tensorflow: bool = False
     indexes: Words | None = None
     allow_unsure: bool = False
-    day: date = field(default_factory=date.today)  # months are compared: no time zone matters
+    day: date = field(default_factory=lambda: date.today())  # noqa: DTZ011  # months count: no time zone matters
 
     def ask(self, name: str) -> PackageAsk | None:
         """The requirement on a package, None if there is none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from stoker.facts.frameworks import TensorflowRelease
 from stoker.plan.versions import rules_driver, rules_tensorflow, rules_torch
@@ -66,15 +66,28 @@ def judge(request: Request, chosen: VersionSet) -> list[Verdict]:
         found += [verdict for rule in TENSORFLOW for verdict in rule(request, tensorflow)]
     if driver is not None:
         found += [verdict for rule in DRIVER for verdict in rule(request, driver)]
-    if torch is not None and driver is not None:
-        found += [verdict for rule in TORCH_AND_DRIVER for verdict in rule(request, torch, driver)]
-    if tensorflow is not None and driver is not None:
-        found += [verdict for rule in TENSORFLOW_AND_DRIVER for verdict in rule(request, tensorflow, driver)]
-    if torch is not None and tensorflow is not None:
-        found += [verdict for rule in TORCH_AND_TENSORFLOW for verdict in rule(request, torch, tensorflow)]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys([*found, *judge_pairs(request, chosen)]))
 
 
 def violations(request: Request, chosen: VersionSet) -> list[Verdict]:
     """The verdicts that rule the set out."""
     return [verdict for verdict in judge(request, chosen) if verdict.state == "violated"]
+
+
+def fit_together(request: Request, chosen: VersionSet) -> bool:
+    """Whether no rule on two parts speaks against the set; its single parts are taken as judged."""
+    return all(verdict.state != "violated" for verdict in judge_pairs(request, chosen))
+
+
+def judge_pairs(request: Request, chosen: VersionSet) -> Iterator[Verdict]:
+    """What the rules on two parts say."""
+    torch, tensorflow, driver = chosen.torch, chosen.tensorflow, chosen.driver
+    if torch is not None and driver is not None:
+        for rule in TORCH_AND_DRIVER:
+            yield from rule(request, torch, driver)
+    if tensorflow is not None and driver is not None:
+        for rule in TENSORFLOW_AND_DRIVER:
+            yield from rule(request, tensorflow, driver)
+    if torch is not None and tensorflow is not None:
+        for rule in TORCH_AND_TENSORFLOW:
+            yield from rule(request, torch, tensorflow)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 from packaging.specifiers import SpecifierSet
 
@@ -14,6 +15,7 @@ from stoker.facts.frameworks import (
     cudnn_releases,
     torch_releases,
 )
+from stoker.facts.gpus import Device
 from stoker.facts.version import Version
 from stoker.plan.versions.model import DriverChoice, Request, TorchWheel, Verdict
 from stoker.plan.versions.rules_driver import driver_runs_cuda
@@ -57,16 +59,10 @@ def tensorflow_code_for_gpu(request: Request, tf: TensorflowRelease) -> Found:
     """TensorFlow holds machine code, or PTX that the driver compiles, for each card."""
     source = "tensorflow.csv, sm_list ; arch_binary_compat.csv"
     for device in request.devices:
-        toolkit_end = capabilities().get(device.capability)
         if device.vendor != "NVIDIA":
             continue
         if not tf.sm_list:
-            if toolkit_end is not None and toolkit_end.cuda_first > tf.cuda:
-                text = f"TensorFlow {tf.tensorflow} is built with CUDA {tf.cuda}, which is older "
-                text += f"than {device.name}"
-                yield Verdict(
-                    "violated", "tensorflow_code_for_gpu", text, "tensorflow.csv, cuda ; capabilities.csv"
-                )
+            yield _toolkit_knows(tf, device)
         elif binaries_for(device.capability, tf.sm_list, tf.cuda):
             text = f"TensorFlow {tf.tensorflow} holds code that {device.name} loads"
             yield Verdict("holds", "tensorflow_code_for_gpu", text, source)
@@ -81,6 +77,23 @@ def tensorflow_code_for_gpu(request: Request, tf: TensorflowRelease) -> Found:
             )
             text += ", ".join(tf.sm_list)
             yield Verdict("violated", "tensorflow_code_for_gpu", text, source)
+
+
+def _toolkit_knows(tf: TensorflowRelease, device: Device) -> Verdict:
+    """What can be said where the code was not read: whether the CUDA of the release knows the card."""
+    card = capabilities().get(device.capability)
+    source = "tensorflow.csv, cuda ; capabilities.csv, cuda_first and cuda_last"
+    if card is not None and (tf.cuda < card.cuda_first or (card.cuda_last and tf.cuda > card.cuda_last)):
+        last = f" to {card.cuda_last}" if card.cuda_last else " on"
+        text = (
+            f"TensorFlow {tf.tensorflow} is built with CUDA {tf.cuda}, and only CUDA {card.cuda_first}{last} "
+        )
+        text += f"makes code for {device.name}"
+        return Verdict("violated", "tensorflow_code_for_gpu", text, source)
+    text = (
+        f"which cards TensorFlow {tf.tensorflow} holds code for was not read: try it on {device.name} first"
+    )
+    return Verdict("caution", "tensorflow_code_for_gpu", text, source)
 
 
 def tensorflow_cudnn_for_gpu(request: Request, tf: TensorflowRelease) -> Found:
@@ -157,7 +170,7 @@ def shared_libraries(request: Request, wheel: TorchWheel, tf: TensorflowRelease)
     for name, have, want in shared:
         if have is None or not want or wheel.version.major != tf.cuda.major:
             continue
-        fits = SpecifierSet(want).contains(str(have))
+        fits = _specifier(want).contains(str(have))
         text = f"TensorFlow {tf.tensorflow} takes {name} {want}, {wheel.name} pins {have}"
         if not fits:
             text += ": pip cannot install both with TensorFlow's [and-cuda]"
@@ -184,7 +197,7 @@ def cudnn_bound(tf: TensorflowRelease, capability: str) -> str | None:
         Empty if nothing is to be added; a bound such as `<9.11`; None if no allowed cuDNN has kernels.
     """
     card = _number(capability)
-    allowed = [row for row in _cudnn12() if SpecifierSet(tf.cudnn_pin).contains(str(row.cudnn))]
+    allowed = [row for row in _cudnn12() if _specifier(tf.cudnn_pin).contains(str(row.cudnn))]
     fits = [row for row in allowed if not row.sm_min or _number(row.sm_min) <= card]
     fits = [row for row in fits if not row.sm_max or _number(row.sm_max) // 10 >= card // 10]
     if not allowed or fits == allowed:
@@ -195,6 +208,11 @@ def cudnn_bound(tf: TensorflowRelease, capability: str) -> str | None:
     if dropped is not None:
         return f"<{'.'.join(str(part) for part in dropped.cudnn.parts[:2])}"
     return ""  # the newest fits: pip takes it by itself
+
+
+@cache
+def _specifier(text: str) -> SpecifierSet:
+    return SpecifierSet(text)
 
 
 def _cudnn12() -> list[CudnnRelease]:
