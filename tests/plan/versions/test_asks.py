@@ -151,6 +151,7 @@ def test_a_machine_is_read_from_its_files(tmp_path):
     request = build_request(machine=machine)
     assert request.multi_gpu is True
     assert str(request.driver) == "580.65.06"
+    assert request.open_modules is True
 
 
 def test_what_is_given_goes_before_what_was_read(tmp_path):

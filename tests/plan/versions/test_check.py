@@ -152,3 +152,15 @@ def test_what_torch_was_built_with_is_read_from_its_file(tmp_path, text, build):
     path = tmp_path / "version.py"
     path.write_text(text)
     assert environment_probe._torch_build(str(path)) == build
+
+
+@pytest.mark.parametrize(
+    ("card", "loaded_open", "fails"),
+    [("RTX 5090", False, True), ("RTX 5090", True, False), ("V100", True, True), ("A100", False, False)],
+)
+def test_the_wrong_kernel_modules_are_found(card, loaded_open, fails):
+    """NVRM refuses Blackwell without the open modules, and cards older than Turing with them."""
+    request = build_request(gpus=[card], driver="580.178.04")
+    request = replace(request, open_modules=loaded_open, day=date(2026, 12, 1))
+    found = check(Environment("3.12", GOOD, "cuda 13.0"), request)
+    assert any(finding.cause == "versions.loaded_modules" for finding in found) is fails

@@ -91,5 +91,6 @@ def drivers(request: Request) -> list[DriverChoice]:
 def _installed(version: Version) -> DriverChoice:
     """The given driver. A bare branch number stands for its newest patch."""
     row = driver_branch(str(version))
-    exact = version if "." in version.text or row.latest is None else row.latest
-    return DriverChoice(row, exact, installed=True)
+    if "." in version.text or row.latest is None:
+        return DriverChoice(row, version, installed=True)
+    return DriverChoice(row, row.latest, installed=True, assumed=True)

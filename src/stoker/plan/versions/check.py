@@ -22,6 +22,7 @@ from stoker.plan.versions.rules_torch import partner_of
 from stoker.plan.versions.solve import solve
 
 _TIMEOUT_S = 60
+_ABOUT_DRIVER = {"driver_runs_cuda", "driver_runs_gpu", "driver_supported", "loaded_modules", "minor_version"}
 _CONFIRM = "stoker plan versions --check"
 
 
@@ -207,7 +208,7 @@ def _of_verdict(
     verdict: Verdict, evidence: tuple[Evidence, ...], driver: DriverChoice | None, fix: tuple[str, ...]
 ) -> Finding:
     state = "fail" if verdict.state == "violated" else "warn"
-    if driver is not None and "driver" in verdict.rule:
+    if driver is not None and verdict.rule in _ABOUT_DRIVER:
         evidence = (*evidence, Evidence(f"driver {driver.version}", source="/proc/driver/nvidia/version"))
     if verdict.rule == "minor_version":
         state = "info"  # a way to run that NVIDIA supports

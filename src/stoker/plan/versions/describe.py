@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from stoker.plan.versions.emit import driver_commands, driver_floor, emit, packages, pip_command, python_for
-from stoker.plan.versions.model import Answer, Plan, Verdict, VersionSet
+from stoker.plan.versions.model import Answer, DriverChoice, Plan, Verdict, VersionSet
 from stoker.plan.versions.rules_driver import module_flavour
 from stoker.plan.versions.rules_torch import partner_of
 
@@ -68,7 +68,7 @@ def _parts(plan: Plan) -> list[tuple[str, str]]:
             else None
         )
         parts.append(("driver branch", str(chosen.driver.branch.branch)))
-        parts.append(("driver", f"{chosen.driver.version}{' (as it is)' if chosen.driver.installed else ''}"))
+        parts.append(("driver", f"{chosen.driver.version}{_known(chosen.driver)}"))
         parts += [("kernel modules", flavour)] if flavour else []
     wheel = chosen.torch
     if wheel is not None:
@@ -93,6 +93,12 @@ def _parts(plan: Plan) -> list[tuple[str, str]]:
     floor = driver_floor(chosen)
     parts += [("driver at least", str(floor))] if floor else []
     return [*parts, ("Python", python_for(plan))]
+
+
+def _known(driver: DriverChoice) -> str:
+    if driver.assumed:
+        return " (assumed: the newest of the branch)"
+    return " (as it is)" if driver.installed else ""
 
 
 def _short(chosen: VersionSet) -> str:

@@ -49,6 +49,7 @@ class Request:
         multi_gpu: Whether several cards work together; None if not known.
         driver: The driver version or branch on the machine, or the one that is wanted.
         driver_may_change: Whether another driver can be installed.
+        open_modules: Whether the kernel modules that are loaded are the open ones; None if not known.
         python: Such as `3.12`.
         glibc: Of the machine; from its operating system if not given itself.
         packages: Requirements by package name; torch is wanted unless only TensorFlow is.
@@ -63,6 +64,7 @@ class Request:
     platform: Platform = "x86_64"
     driver: Version | None = None
     driver_may_change: bool = False
+    open_modules: bool | None = None
     os: OsRelease | None = None
     glibc: Version | None = None
     python: str | None = None
@@ -129,16 +131,29 @@ class TorchWheel:
 
 @dataclass(frozen=True)
 class DriverChoice:
-    """A driver that is on the machine (`installed`) or could be put there."""
+    """A driver that is on the machine (`installed`) or could be put there.
+
+    Attributes:
+        assumed: Only the branch is known: `version` is its newest.
+    """
 
     branch: DriverBranch
     version: Version
     installed: bool = False
+    assumed: bool = False
 
     @property
     def name(self) -> str:
         """As in sentences."""
-        return f"driver {self.version}" if self.installed else f"driver branch {self.branch.branch}"
+        exact = self.installed and not self.assumed
+        return f"driver {self.version}" if exact else f"driver branch {self.branch.branch}"
+
+    @property
+    def stand(self) -> str:
+        """What is known of its version, for sentences."""
+        if self.installed and not self.assumed:
+            return f"the driver is {self.version}"
+        return f"branch {self.branch.branch} is at {self.version}"
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,7 @@ def _of_machine(machine: Machine) -> Request:
         multi_gpu=len(machine.devices) > 1,
         platform=machine.platform,
         driver=machine.driver,
+        open_modules=machine.open_modules,
         os=machine.os,
         glibc=machine.glibc,
         python=machine.python,

@@ -40,6 +40,7 @@ DRIVER: tuple[Callable[[Request, DriverChoice], Found], ...] = (
     rules_driver.asked_driver,
     rules_driver.driver_runs_gpu,
     rules_driver.kernel_modules,
+    rules_driver.loaded_modules,
     rules_driver.driver_supported,
     rules_driver.driver_packages,
 )

@@ -82,6 +82,22 @@ def kernel_modules(request: Request, driver: DriverChoice) -> Found:
         yield Verdict("holds", "kernel_modules", f"{flavour} kernel modules: {why}", source)
 
 
+def loaded_modules(request: Request, driver: DriverChoice) -> Found:
+    """The kernel modules that are loaded are of a flavour that drives each card."""
+    if request.open_modules is None or not driver.installed or request.driver_may_change:
+        return
+    loaded = "open" if request.open_modules else "proprietary"
+    wrong = "impossible" if request.open_modules else "required"
+    for device in request.devices:
+        if _open(device) == wrong:
+            other = "proprietary" if request.open_modules else "open"
+            text = (
+                f"the {loaded} kernel modules are loaded, and {device.name} runs with the {other} ones only"
+            )
+            source = "capabilities.csv, open_modules ; known_incompat.csv, K12, K13"
+            yield Verdict("violated", "loaded_modules", text, source)
+
+
 def driver_supported(request: Request, driver: DriverChoice) -> Found:
     """The branch still gets fixes."""
     row = driver.branch
@@ -152,19 +168,14 @@ def _driver_runs_cuda(owner: str, cuda: Version, driver: DriverChoice) -> Found:
     floor = min_driver(cuda)
     exact = cuda_release(cuda).driver_exact
     source = "cuda_driver.csv, driver_minor"
-    have = (
-        f"the driver is {driver.version}"
-        if driver.installed
-        else f"branch {driver.branch.branch} is at {driver.version}"
-    )
     if floor is None:
         text = f"the oldest driver for CUDA {cuda} is not published: {owner} may fail on {driver.name}"
         yield Verdict("caution", "driver_runs_cuda", text, "cuda_driver.csv")
     elif driver.version < floor:
-        text = f"{owner} needs driver >= {floor}, as every CUDA {cuda.major}.x does; {have}"
+        text = f"{owner} needs driver >= {floor}, as every CUDA {cuda.major}.x does; {driver.stand}"
         yield Verdict("violated", "driver_runs_cuda", text, source)
     else:
-        text = f"{owner} needs driver >= {floor}, as every CUDA {cuda.major}.x does; {have}"
+        text = f"{owner} needs driver >= {floor}, as every CUDA {cuda.major}.x does; {driver.stand}"
         yield Verdict("holds", "driver_runs_cuda", text, source)
         if exact is not None and driver.version < exact:
             text = f"CUDA {cuda} on driver {driver.version} works by minor-version compatibility: "
