@@ -100,6 +100,19 @@ def test_an_impossible_plan_fails_and_names_the_nearest():
     assert "if V100 is left out: torch 2.15.0" in result.output
 
 
+def test_a_requirements_file_is_kept_to(tmp_path):
+    path = tmp_path / "requirements.txt"
+    path.write_text("torch==1.13.1+cu117\nnumpy<2\n")
+    data = json.loads(stoker("plan", "versions", "--gpu", "A100", "-r", str(path), "--format", "json").output)
+    assert data["install"]["packages"] == [
+        "torch==1.13.1",
+        "torchvision==0.14.1",
+        "torchaudio==0.13.1",
+        "numpy<2",
+    ]
+    assert any("it serves no labels" in reason["sentence"] for reason in data["reasons"])
+
+
 def test_one_form_is_printed_alone():
     output = stoker("plan", "versions", "--gpu", "V100", "--as", "requirements").output
     assert output.splitlines()[0] == "--extra-index-url https://download.pytorch.org/whl/cu126"

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from stoker.facts import drivers, frameworks, gpus, signals, systems
+from stoker.facts import drivers, frameworks, gpus, servers, signals, systems
 from stoker.facts.catalog import TABLES
 from stoker.facts.reader import load
 
@@ -28,6 +28,7 @@ ROW_TYPES = {
     "xid": signals.Xid,
     "metrics": signals.Metric,
     "incompat": signals.Incompatibility,
+    "servers": servers.Server,
     "os": systems.OsRelease,
     "install": drivers.DriverInstall,
 }

@@ -7,6 +7,7 @@
 | `frameworks` | torch_releases, torch_cuda_archs, torch_rocm, tensorflow, cudnn, nccl, arch_binary_compat |
 | `signals` | xid, gpu_metrics, known_incompat, links |
 | `systems` | os_releases |
+| `servers` | servers |
 | `catalog` | all of them as plain text rows, for `stoker facts` |
 
 Tables are read when first asked for and kept. Every row names its source; an empty cell is unknown, never

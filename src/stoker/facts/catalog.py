@@ -110,6 +110,12 @@ TABLES: Mapping[str, Table] = {
             "metrics", "gpu_metrics", "GPU metrics and their names", "metric unit alert dcgm_exporter_metric"
         ),
         _table("incompat", "known_incompat", "known incompatibilities", "id area error_text fix"),
+        _table(
+            "servers",
+            "servers",
+            "servers whose power is documented",
+            "server gpu gpus max_power_w supplies supply_w supplies_needed input",
+        ),
         _table("os", "os_releases", "operating systems", "id version glibc python driver_repository"),
         _table(
             "install",

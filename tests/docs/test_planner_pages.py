@@ -14,12 +14,13 @@ from stoker.cli.main import app
 from stoker.plan.versions import model
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "how-to/choose-versions.md").read_text(encoding="utf-8")
+PAGES = ("how-to/choose-versions.md", "how-to/plan-power.md")
 
 
 def examples():
-    """Each command of the page with the output shown below it."""
-    for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL):
+    """Each command of the pages with the output shown below it."""
+    text = "\n".join((DOCS / page).read_text(encoding="utf-8") for page in PAGES)
+    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
             yield command, output
@@ -40,7 +41,7 @@ def test_an_example_gives_what_the_page_shows(command, output, monkeypatch):
 
 
 def test_there_are_examples():
-    assert len(list(examples())) >= 7
+    assert len(list(examples())) >= 9
 
 
 def test_the_python_of_the_reference_runs():
