@@ -79,8 +79,8 @@ def test_a_wrong_table_or_column_gets_the_nearest():
 
 def test_a_plan_explains_itself_with_sources():
     output = stoker("plan", "versions", "--gpu", "RTX 5090", "--os", "ubuntu-24.04").output
-    assert "torch          2.15.0" in output
-    assert "kernel modules open" in output
+    assert "torch           2.15.0" in output
+    assert "kernel modules  open" in output
     assert "cuda_driver.csv, driver_minor" in output
 
 

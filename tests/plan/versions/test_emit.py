@@ -142,3 +142,8 @@ def test_no_output_names_the_default_index():
 def test_what_was_not_chosen_cannot_be_written():
     with pytest.raises(ValueError, match="nothing was chosen"):
         emit(plan_for(gpus=["V100", "RTX 5090"]), "uv")
+
+
+def test_a_doubtful_recipe_says_so():
+    assert "# not tried" in emit(plan_for(gpus=["A100"], os="debian-12"), "commands")
+    assert "# not tried" not in emit(plan_for(gpus=["A100"], os="ubuntu-24.04"), "commands")

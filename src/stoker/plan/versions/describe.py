@@ -43,7 +43,7 @@ def to_text(plan: Plan) -> str:
             for other in plan.alternatives:
                 lines += _wrapped(f"if {other.given_up}: {_short(other.chosen)}")
         return "\n".join(lines) + "\n"
-    lines = [f"{name:<15}{value}" for name, value in _parts(plan)]
+    lines = [f"{name:<16}{value}" for name, value in _parts(plan)]
     lines += ["", "Install", *(f"  {line}" for line in emit(plan, "commands").splitlines())]
     lines += ["", "Why", *_verdicts(verdict for verdict in plan.reasons if verdict.state == "holds")]
     if plan.cautions:

@@ -106,7 +106,10 @@ def driver_commands(plan: Plan) -> list[str]:
         return []
     flavour = module_flavour(request.devices, chosen.driver.branch.branch)
     recipe = install_recipe(request.os, chosen.driver.branch.branch, flavour) if flavour else None
-    return [line.format(branch=chosen.driver.branch.branch) for line in recipe.commands] if recipe else []
+    if recipe is None:
+        return []
+    doubt = [] if recipe.confidence == "high" else ["# not tried: see that the repository has these packages"]
+    return doubt + [line.format(branch=chosen.driver.branch.branch) for line in recipe.commands]
 
 
 def driver_floor(chosen: VersionSet) -> Version | None:
