@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from stoker._version import __version__
+from stoker.cli.facts import facts
+from stoker.cli.plan import plan
 from stoker.cli.report import report
 from stoker.cli.schema import schema
 from stoker.cli.train import TrainCommand, train
@@ -42,6 +44,8 @@ def _root(
 app.command(cls=TrainCommand)(train)
 app.command()(schema)
 app.command(name="report")(report)
+app.command()(facts)
+app.add_typer(plan, name="plan")
 
 
 def main() -> None:

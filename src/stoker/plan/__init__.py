@@ -1,0 +1,1 @@
+"""Answers before anything is bought or started: versions, memory, speed, power."""
