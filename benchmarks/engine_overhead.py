@@ -11,6 +11,7 @@ file and progress on. Needs the extra `bench`; a peer that is not installed is l
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import multiprocessing
 import os
@@ -195,16 +196,14 @@ def on_rank(rank: int, processes: int, port: int, rounds: int, answers: multipro
         os.environ |= {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes)}
         dist.init_process_group("gloo")
     environment = dict(os.environ)
-    silence = Path(os.devnull).open("w")
-    sys.stdout, kept = silence, sys.stdout
     rates: dict[str, list[float]] = {}
     names = [name for name, (_, package) in PROGRAMS.items() if find_spec(package)]
-    for turn in range(rounds):
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:  # nobody always goes first
-            os.environ.clear()  # Lightning removes WORLD_SIZE when it is done
-            os.environ.update(environment)
-            rates.setdefault(name, []).append(steps_per_second(PROGRAMS[name][0], processes))
-    sys.stdout = kept
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+        for turn in range(rounds):
+            for name in names[turn % len(names) :] + names[: turn % len(names)]:  # nobody always goes first
+                os.environ.clear()  # Lightning removes WORLD_SIZE when it is done
+                os.environ.update(environment)
+                rates.setdefault(name, []).append(steps_per_second(PROGRAMS[name][0], processes))
     if rank == 0:
         answers.put(rates)
     if processes > 1:
@@ -220,7 +219,8 @@ def measure(processes: int, rounds: int) -> dict[str, list[float]]:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["BENCHMARK_FOLDER"] = folder
         ranks = [
-            context.Process(target=on_rank, args=(rank, processes, port, rounds, answers)) for rank in range(processes)
+            context.Process(target=on_rank, args=(rank, processes, port, rounds, answers), daemon=True)
+            for rank in range(processes)
         ]
         for process in ranks:
             process.start()

@@ -15,6 +15,9 @@ from stoker.data.order import Order
 from stoker.errors import RunError
 
 
+START = Position()
+
+
 class Augmented(Dataset[torch.Tensor]):
     """Draws from all three generators for each sample."""
 
@@ -47,7 +50,7 @@ def read(
     workers: int = 0,
     world_size: int = 1,
     micro: int = 4,
-    start: Position = Position(),
+    start: Position = START,
     what: str = "training",
 ) -> list[Any]:
     """All ranks' batches of some steps, in order of ranks."""

@@ -20,7 +20,7 @@ from stoker import Evaluation, Loss
 from stoker.errors import RunError
 from stoker.train.checkpoint import CheckpointStore
 from stoker.train.checkpoint.store import problem_of, step_of
-from tests.ranks import run_ranks, start_ranks
+from tests.ranks import Ranks, run_ranks, start_ranks
 from tests.runs import Outcome, rows_of, train_once
 from tests.tasks_for_tests import Blobs
 
@@ -138,7 +138,7 @@ def test_killed_at_any_instant(world_size: int, kills: int, references: dict[int
     newest = 0
     for _ in range(kills):
         ranks = start_ranks(_train, world_size, output, Slow(), "checkpoint.every=1 steps", "checkpoint.keep=2")
-        _wait_until(lambda: any(step_of(one) > newest for one in store.complete()) or not ranks.alive)
+        _wait_for_progress(store, newest, ranks)
         time.sleep(RANDOM.uniform(0, 0.06))
         ranks.kill(RANDOM.randrange(world_size))
         complete = store.complete()
@@ -161,9 +161,9 @@ class Slow(Dropped):
         return super().loss(model, batch)
 
 
-def _wait_until(condition: Any, seconds: float = 30) -> None:
+def _wait_for_progress(store: CheckpointStore, newest: int, ranks: Ranks, seconds: float = 30) -> None:
     deadline = time.monotonic() + seconds
-    while not condition():
+    while ranks.alive and not any(step_of(folder) > newest for folder in store.complete()):
         assert time.monotonic() < deadline, "the run made no progress"
         time.sleep(0.001)
 

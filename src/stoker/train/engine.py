@@ -30,6 +30,7 @@ from stoker.train.evaluate import Evaluator
 from stoker.train.export import save_weights
 from stoker.train.loop import Loop
 from stoker.train.memory import checkpoint_blocks
+from stoker.train.notes import notes_on
 from stoker.train.observe import Observers, make_observers
 from stoker.train.optimizer import make_optimizer
 from stoker.train.parallel import Strategy, choose_strategy
@@ -119,7 +120,11 @@ class _Engine:
             progress = self._resume(store, trainee, observers)
             self.step = progress.position.step
             loop = self._loop(stack, settled, precision, strategy, trainee, store, observers, progress)
-            self._introduce(observers, settled, precision, strategy)
+            for line in [
+                *describe(spec, settled, precision, strategy),
+                *notes_on(trainee.model, settled.plan),
+            ]:
+                observers.say(line)
             observers.on_event("resume" if progress.position.step else "start", progress.position.step)
             try:
                 complete = loop.run(self._train_loader(settled, progress.position))
@@ -267,10 +272,6 @@ class _Engine:
             prefetch=self.spec.data.prefetch,
             pin_memory=self.world.device.type == "cuda",
         )
-
-    def _introduce(self, observers: Observers, settled: Settled, precision: Precision, strategy: Strategy) -> None:
-        for line in describe(self.spec, settled, precision, strategy):
-            observers.say(line)
 
     def _finish(self, loop: Loop, observers: Observers, trainee: Trainee, *, complete: bool) -> RunResult:
         step = loop.progress.position.step

@@ -1,0 +1,35 @@
+# The two commands a newcomer types are `make run` and `make test`; each sets up what it needs.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+JOBS ?= $(shell nproc)
+
+.PHONY: run test lint docs bench clean
+
+run: $(READY)  ## Train the digits example with 2 processes, and say what came out.
+	$(BIN)/stoker train examples/digits/run.yaml --processes 2 output=runs/digits-$$(date +%Y%m%d-%H%M%S)
+
+test: $(READY)  ## Rules and tests.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+lint: $(READY)  ## Types.
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+docs: $(READY)  ## The documentation as pages in site/.
+	$(BIN)/mkdocs build --strict
+
+bench: $(READY)  ## Measure beside the peers; installs them.
+	$(BIN)/pip install --quiet -e '.[bench]'
+	$(BIN)/python benchmarks/cli_start.py
+	$(BIN)/python benchmarks/engine_overhead.py
+
+clean:  ## Remove what the other targets made, but no runs.
+	rm -rf $(VENV) site .pytest_cache .ruff_cache .hypothesis
+
+$(READY): pyproject.toml scripts/setup
+	scripts/setup $(VENV)
+	touch $@
