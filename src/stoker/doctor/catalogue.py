@@ -87,6 +87,7 @@ class Catalogue:
     signatures: Mapping[str, Signature]
     facts: Mapping[str, tuple[int, ...]]
     by_literal: tuple[tuple[int, ...], ...]
+    xids: Mapping[int, str]
     _compiled: dict[int, re.Pattern[str]] = field(default_factory=dict[int, "re.Pattern[str]"])
 
     def regex(self, number: int) -> re.Pattern[str]:
@@ -132,6 +133,7 @@ def catalogue_from(index: Mapping[str, Any]) -> Catalogue:
         signatures,
         {name: tuple(numbers) for name, numbers in index["facts"].items()},
         tuple(map(tuple, by_literal)),
+        {int(code): cause for code, cause in index["xids"].items()},
     )
 
 

@@ -50,6 +50,11 @@ class Facts:
         self._scan = scan
         self.context = context
 
+    @property
+    def xids(self) -> Mapping[int, str]:
+        """The cause of each Xid that asks for an action."""
+        return self._catalogue.xids
+
     def hits(self, *names: str) -> list[Hit]:
         """The lines on which one of the named facts stands, in the order of the log."""
         found = [
