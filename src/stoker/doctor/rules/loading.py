@@ -19,7 +19,7 @@ def judge_loading(facts: Facts) -> Iterator[Verdict]:
     shares = [(hit, share) for hit in facts.hits("epoch_times") if (share := _share(hit)) is not None]
     later = list(islice(shares, 1, None)) or shares  # the first step also starts the workers
     waiting = [hit for hit, share in later if share >= WAITING_SHARE]
-    if len(waiting) > len(later) / 2 and (len(later) > 1 or facts.said("slow|load|disk|data|nfs")):
+    if len(waiting) > len(later) / 2 and (len(shares) > 1 or facts.said("slow|load|disk|data|nfs")):
         slow = facts.said(r"disk|hdd|spinning|nfs|storage|small files|ssd")
         yield verdict("data-loading-disk-bound", 0.9 if slow else 0.8, waiting)
 
