@@ -22,7 +22,10 @@ def judge_collectives(facts: Facts) -> Iterator[Verdict]:
         forms = {_form(hit) for hit in latest.values()}
         numbers = {int(hit["seq"]) for hit in latest.values() if hit["seq"]}
         if len(forms) > 1:
-            yield verdict("ranks-run-different-collectives", 0.9, _one_of_each_form(latest))
+            operations = {operation for operation, _ in forms}
+            sizes_only = len(operations) == 1 and "GATHER" in next(iter(operations)) and len(numbers) < 2
+            cause = "uneven-batch-across-ranks" if sizes_only else "ranks-run-different-collectives"
+            yield verdict(cause, 0.9, _one_of_each_form(latest))
             return
         if len(numbers) > 1:
             yield verdict("rank-behind-in-collectives", 0.7, _extremes(latest, "seq"))
