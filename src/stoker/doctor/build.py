@@ -48,13 +48,22 @@ class _Patterns:
         """The number of a pattern; `given` are its literals where it has none of its own that are long enough."""
         if regex not in self._numbers:
             re.compile(regex)
-            texts = sorted(given or required_literals(regex))
+            texts = sorted(_literals(regex, given))
             literals = [self.literals.setdefault(text, len(self.literals)) for text in texts]
             self._numbers[regex] = len(self.rows)
             self.rows.append([regex, literals, limit])
         row = self.rows[self._numbers[regex]]
         row[2] = max(row[2], limit)
         return self._numbers[regex]
+
+
+def _literals(regex: str, given: Iterable[str]) -> Iterable[str]:
+    try:
+        return required_literals(regex)
+    except ValueError:
+        if not given:
+            raise
+        return given
 
 
 def build_index(folder: Path = FOLDER) -> dict[str, Any]:

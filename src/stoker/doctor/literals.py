@@ -24,6 +24,12 @@ MIN_LENGTH = 4
 MAX_ALTERNATIVES = 24
 """An alternation of more branches than this is not used as a set of literals."""
 
+_COMMON = re.compile(
+    r"\W*(?:[Mm]?emory|[Ee]rror|[Ff]ailed(?: to)?|[Vv]ersion|[Dd]evice|cannot|NCCL|DCGM|NVIDIA|nvidia|[Ll]?oss|rank|[Nn]ode"
+    r"|torch|CUDA|cuda|INFO|from|with|step|epoch|time|data|host|file|File|line|python|could not|unable to|must|GPU\w?)\W*"
+)
+"""Words that healthy logs are full of: a line must not become a candidate for them if anything rarer will do."""
+
 
 def required_literals(pattern: str) -> frozenset[str]:
     """The best set of strings of which every match of `pattern` holds at least one.
@@ -47,7 +53,8 @@ def required_literals(pattern: str) -> frozenset[str]:
 def _worth(literals: frozenset[str]) -> float:
     """Long is rare, and few are cheap."""
     shortest = min(map(len, literals))
-    return min(shortest, 20) - 1.5 * (len(literals) - 1)
+    common = any(_COMMON.fullmatch(literal) for literal in literals)
+    return min(shortest, 20) - 1.5 * (len(literals) - 1) - 8.0 * common
 
 
 def _sets(tree: Iterable[Any], *, ignore_case: bool) -> Iterable[frozenset[str]]:
@@ -70,6 +77,8 @@ def _sets(tree: Iterable[Any], *, ignore_case: bool) -> Iterable[frozenset[str]]
             union = _branch(value[1], ignore_case=ignore_case)
             if union:
                 yield union
+            if run and len(value[1]) <= MAX_ALTERNATIVES:  # what stands before continues in each branch
+                yield frozenset(run + _leading(branch, ignore_case=ignore_case) for branch in value[1])
         elif name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT") and value[0] >= 1:
             yield from _sets(value[2], ignore_case=ignore_case)
         elif name in ("AT", "ASSERT", "ASSERT_NOT"):
@@ -79,6 +88,16 @@ def _sets(tree: Iterable[Any], *, ignore_case: bool) -> Iterable[frozenset[str]]
         run = ""
     if run:
         yield frozenset({run})
+
+
+def _leading(tree: Iterable[Any], *, ignore_case: bool) -> str:
+    """The fixed text that a sequence begins with."""
+    text = ""
+    for node, value in tree:
+        if str(node) != "LITERAL" or (ignore_case and chr(value).lower() != chr(value).upper()):
+            break
+        text += chr(value)
+    return text
 
 
 def _whole(tree: Iterable[Any], *, ignore_case: bool) -> str | None:

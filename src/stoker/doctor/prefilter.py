@@ -3,61 +3,127 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 SMALL_BYTES = 1 << 16
-"""Below this, one search per literal is quicker than to build an automaton."""
+"""Below this, one search per literal is quicker than to build anything."""
+
+MAX_TEMPLATES = 200_000
+"""Shapes of lines remembered; more would cost more memory than they save time."""
+
+_MASK = bytes.maketrans(b"0123456789", b"0000000000")
+
+Found = list[tuple[int, int]]
+"""Pairs of (number of the literal, offset in the block), ordered by offset."""
 
 
 class Prefilter(Protocol):
     """Finds where any of its literals stand."""
 
-    def find(self, block: bytes) -> list[tuple[int, int]]:
-        """Pairs of (number of the literal, offset in the block), ordered by offset."""
+    def find(self, block: bytes) -> Found:
+        """Every place of every literal, ordered."""
+        ...
+
+    def drop(self, numbers: Iterable[int]) -> None:
+        """Forget literals that can tell nothing new."""
         ...
 
 
-class _OneByOne:
+class OneByOne:
     """One `bytes.find` loop per literal: for pages, not for files."""
 
     def __init__(self, literals: Sequence[bytes]) -> None:
-        self._literals = literals
+        self._literals = dict(enumerate(literals))
 
-    def find(self, block: bytes) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
-        for number, literal in enumerate(self._literals):
-            at = block.find(literal)
-            while at >= 0:
-                found.append((number, at))
-                at = block.find(literal, at + 1)
-        found.sort(key=lambda pair: pair[1])
-        return found
+    def find(self, block: bytes) -> Found:
+        """Every place of every literal, ordered."""
+        return _places(block, self._literals.items())
+
+    def drop(self, numbers: Iterable[int]) -> None:
+        """Forget literals."""
+        for number in numbers:
+            self._literals.pop(number, None)
 
 
-class _Automaton:
+class Automaton:
     """The Aho-Corasick automaton of the Rust crate, through `ahocorasick_rs`: about half a gigabyte a second."""
 
     def __init__(self, library: Any, literals: Sequence[bytes]) -> None:
-        self._automaton = library.BytesAhoCorasick(list(literals), implementation=library.Implementation.DFA)
+        self._library = library
+        self._literals = dict(enumerate(literals))
+        self._build()
 
-    def find(self, block: bytes) -> list[tuple[int, int]]:
-        return [(number, at) for number, at, _ in self._automaton.find_matches_as_indexes(block, overlapping=True)]
+    def _build(self) -> None:
+        self._numbers = list(self._literals)
+        self._automaton = self._library.BytesAhoCorasick(
+            list(self._literals.values()), implementation=self._library.Implementation.DFA
+        )
+
+    def find(self, block: bytes) -> Found:
+        """Every place of every literal, ordered."""
+        numbers = self._numbers
+        found = [
+            (numbers[index], start)
+            for index, start, _ in self._automaton.find_matches_as_indexes(block, overlapping=True)
+        ]
+        found.sort(key=_offset)  # they come ordered by their ends
+        return found
+
+    def drop(self, numbers: Iterable[int]) -> None:
+        """Forget literals."""
+        for number in numbers:
+            self._literals.pop(number, None)
+        self._build()
 
 
-class _Regex:
-    """One regular expression of all literals, where the library is missing. Slower by an order of magnitude."""
+class ByTemplate:
+    """Without the library: log lines repeat but for their numbers, so each shape of line is searched once only.
+
+    A block costs one pass that masks digits, one that splits lines and a set difference, all in C. Only lines of a
+    shape that was not seen before meet a regular expression; literals known to occur are then looked up one by one.
+    """
 
     def __init__(self, literals: Sequence[bytes]) -> None:
-        self._inner = _OneByOne(literals)
-        self._any = re.compile(b"[^\n]*(?:" + b"|".join(_trie(sorted(literals))) + b")[^\n]*")
+        self._literals = dict(enumerate(literals))
+        self._masked = {number: literal.translate(_MASK) for number, literal in self._literals.items()}
+        self._any = re.compile(b"|".join(_trie(sorted(set(self._masked.values())))))
+        self._quiet: set[bytes] = set()
+        self._loud: dict[bytes, tuple[int, ...]] = {}
 
-    def find(self, block: bytes) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
-        for line in self._any.finditer(block):
-            start = line.start()
-            found.extend((number, start + at) for number, at in self._inner.find(line.group()))
-        return found
+    def find(self, block: bytes) -> Found:
+        """Every place of every literal, ordered."""
+        templates = set(block.translate(_MASK).split(b"\n"))
+        for template in (templates - self._quiet).difference(self._loud):
+            if self._any.search(template):
+                self._loud[template] = tuple(n for n, literal in self._masked.items() if literal in template)
+            else:
+                self._quiet.add(template)
+        occurring = {number for template in templates.intersection(self._loud) for number in self._loud[template]}
+        if len(self._quiet) + len(self._loud) > MAX_TEMPLATES:
+            self._quiet.clear()
+            self._loud.clear()
+        return _places(block, ((n, self._literals[n]) for n in occurring if n in self._literals))
+
+    def drop(self, numbers: Iterable[int]) -> None:
+        """Forget literals; the shapes of lines stay known."""
+        for number in numbers:
+            self._literals.pop(number, None)
+
+
+def _places(block: bytes, literals: Iterable[tuple[int, bytes]]) -> Found:
+    found: Found = []
+    for number, literal in literals:
+        at = block.find(literal)
+        while at >= 0:
+            found.append((number, at))
+            at = block.find(literal, at + 1)
+    found.sort(key=_offset)
+    return found
+
+
+def _offset(pair: tuple[int, int]) -> int:
+    return pair[1]
 
 
 def _trie(literals: Sequence[bytes], depth: int = 0) -> list[bytes]:
@@ -67,27 +133,26 @@ def _trie(literals: Sequence[bytes], depth: int = 0) -> list[bytes]:
     while at < len(literals):
         literal = literals[at]
         if len(literal) <= depth:
-            return [b""]
+            return [b""]  # the shorter one is enough: what continues it matches as well
         end = at
         while end < len(literals) and literals[end][depth : depth + 1] == literal[depth : depth + 1]:
             end += 1
-        group = literals[at:end]
-        head = re.escape(literal[depth : depth + 1])
-        if len(group) == 1:
+        if end - at == 1:
             branches.append(re.escape(literal[depth:]))
         else:
-            rest = _trie(group, depth + 1)
-            branches.append(head + (b"(?:" + b"|".join(rest) + b")" if len(rest) > 1 else rest[0]))
+            rest = _trie(literals[at:end], depth + 1)
+            inner = b"(?:" + b"|".join(rest) + b")" if len(rest) > 1 else rest[0]
+            branches.append(re.escape(literal[depth : depth + 1]) + inner)
         at = end
     return branches
 
 
 def make_prefilter(literals: Sequence[bytes], expected_bytes: int) -> Prefilter:
     """The quickest finder for blocks of about `expected_bytes` that this Python has."""
-    if expected_bytes <= SMALL_BYTES or not literals:
-        return _OneByOne(literals)
+    if expected_bytes <= SMALL_BYTES:
+        return OneByOne(literals)
     try:
         import ahocorasick_rs
     except ImportError:
-        return _Regex(literals)
-    return _Automaton(ahocorasick_rs, literals)
+        return ByTemplate(literals)
+    return Automaton(ahocorasick_rs, literals)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from stoker.doctor.catalogue import Catalogue
 from stoker.doctor.lines import ANSI_BYTES, Origin, clean, is_command, origin_of, without_prefix
-from stoker.doctor.prefilter import Prefilter, make_prefilter
+from stoker.doctor.prefilter import make_prefilter
 
 BEFORE, AFTER = 3000, 5000
 """How much of a very long line is looked at around a literal, in bytes."""
@@ -53,7 +53,6 @@ class Scan:
 
     Attributes:
         hits: By number of the pattern, in the order of the log, up to the limit of the pattern.
-        counts: How often each pattern was found until it was full.
         lines: How many lines the log has.
         size: How many bytes the log has.
     """
@@ -75,21 +74,20 @@ class Scanner:
 
     def __init__(self, catalogue: Catalogue, expected_bytes: int) -> None:
         self._catalogue = catalogue
-        self._expected = expected_bytes
         self._full: set[int] = set()
-        self._full_when_built = 0
-        self._numbers: list[int] = []
-        self._prefilter = self._build()
+        self._prefilter = make_prefilter(catalogue.literals, expected_bytes)
+        self._dropped: set[int] = set()
+        self._full_when_dropped = 0
         self.scan = Scan()
 
-    def _build(self) -> Prefilter:
-        """A prefilter of the literals that can still tell something new."""
+    def _drop_exhausted(self) -> None:
+        """Forget the literals all of whose patterns are full: they can tell nothing new."""
         by_literal = self._catalogue.by_literal
-        self._numbers = [
-            number for number in range(len(by_literal)) if not self._full.issuperset(by_literal[number])
-        ]
-        self._full_when_built = len(self._full)
-        return make_prefilter([self._catalogue.literals[number] for number in self._numbers], self._expected)
+        exhausted = {number for number, patterns in enumerate(by_literal) if self._full.issuperset(patterns)}
+        if exhausted > self._dropped:
+            self._prefilter.drop(exhausted - self._dropped)
+            self._dropped = exhausted
+        self._full_when_dropped = len(self._full)
 
     def feed(self, block: bytes, repeated: int = 0) -> None:
         """Look at the next block; its first `repeated` bytes were in the block before."""
@@ -110,15 +108,15 @@ class Scanner:
             self.match_line(text, quoted, line, candidate.literals)
         self.scan.lines += block.count(b"\n", repeated)
         self.scan.size += len(raw) - repeated
-        if len(found) > BUSY and len(self._full) > self._full_when_built:
-            self._prefilter = self._build()
+        if len(found) > BUSY and len(self._full) > self._full_when_dropped:
+            self._drop_exhausted()
 
     def _candidates(self, block: bytes, found: list[tuple[int, int]]) -> Iterator[_Candidate]:
         """Group what the prefilter found by line; a carriage return starts a new one, as a terminal shows it."""
         current = _Candidate(-1, -1, set())
         for number, offset in found:
             if offset < current.end:
-                current.literals.add(self._numbers[number])
+                current.literals.add(number)
                 continue
             if current.literals:
                 yield current
@@ -127,7 +125,7 @@ class Scanner:
             end = block.find(b"\n", offset, high)
             carriage = block.find(b"\r", offset, end if end >= 0 else high)
             end = carriage if carriage >= 0 else end if end >= 0 else min(high, len(block))
-            current = _Candidate(start, max(end, offset + 1), {self._numbers[number]})
+            current = _Candidate(start, max(end, offset + 1), {number})
         if current.literals:
             yield current
 
