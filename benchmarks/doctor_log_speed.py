@@ -36,7 +36,7 @@ _LINES = (
     "Nov 30 12:{m:02d}:{s:02d} node{h} systemd[1]: Started Session {i} of user trainer.",
     'DCGM_FI_DEV_GPU_TEMP{{gpu="{d}",UUID="GPU-{i}",Hostname="node{h}"}} {c}',
     "{r}: {w} {w2} {w} {f:.6f} {w2} batch {i} of epoch {c}, {t} samples",
-    "  File \"/opt/venv/lib/python3.11/site-packages/trainer/{w}.py\", line {i}, in {w2}",
+    '  File "/opt/venv/lib/python3.11/site-packages/trainer/{w}.py", line {i}, in {w2}',
 )
 _FAULTS = (
     "node3:91:99 [1] misc/shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/nccl-aB12cd to 33030532 bytes, error: No space left on device (28)",
@@ -89,7 +89,13 @@ def measure(megabytes: int, repeats: int) -> list[dict[str, Any]]:
 
     def add(name: str, value: float, unit: str, goal: float | None, *, higher_is_better: bool) -> None:
         figures.append(
-            {"name": name, "value": round(value, 4), "unit": unit, "goal": goal, "higher_is_better": higher_is_better}
+            {
+                "name": name,
+                "value": round(value, 4),
+                "unit": unit,
+                "goal": goal,
+                "higher_is_better": higher_is_better,
+            }
         )
 
     with tempfile.TemporaryDirectory() as folder:
@@ -103,8 +109,20 @@ def measure(megabytes: int, repeats: int) -> list[dict[str, Any]]:
         if shutil.which("grep"):
             grep_seconds, _ = timed(["grep", "-c", "-F", "-f", str(literals), str(log)], repeats)
             add("grep -c -F -f, same literals", size / grep_seconds, "MB/s", None, higher_is_better=True)
-            add("doctor log over grep", grep_seconds / doctor_seconds, "ratio", GOAL_OF_GREP, higher_is_better=True)
-        add(f"peak memory, {size:.0f} MB log", doctor_kilobytes / 1e3, "MB", GOAL_MEMORY_MB, higher_is_better=False)
+            add(
+                "doctor log over grep",
+                grep_seconds / doctor_seconds,
+                "ratio",
+                GOAL_OF_GREP,
+                higher_is_better=True,
+            )
+        add(
+            f"peak memory, {size:.0f} MB log",
+            doctor_kilobytes / 1e3,
+            "MB",
+            GOAL_MEMORY_MB,
+            higher_is_better=False,
+        )
         cold, _ = timed([*doctor, str(page)], max(5, repeats))
         add("one page, from process start to end", cold, "s", GOAL_COLD_SECONDS, higher_is_better=False)
     return figures
@@ -131,7 +149,9 @@ def machine() -> dict[str, Any]:
 
 def main() -> None:
     """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--megabytes", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", action="store_true")

@@ -9,7 +9,11 @@ import typer
 
 from stoker.errors import ExitCode
 
-app = typer.Typer(name="doctor", help="What is wrong with this machine, this run, this log, and what mends it.", no_args_is_help=True)
+app = typer.Typer(
+    name="doctor",
+    help="What is wrong with this machine, this run, this log, and what mends it.",
+    no_args_is_help=True,
+)
 
 
 @app.callback()
@@ -19,13 +23,19 @@ def _doctor() -> None:
 
 @app.command()
 def log(
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The log, plain or compressed; - reads the standard input.")],
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE|-", help="The log, plain or compressed; - reads the standard input."),
+    ],
     context: Annotated[
         str, typer.Option("--context", help="What the log does not say: `2x RTX 4090, driver 550, docker`.")
     ] = "",
-    form: Annotated[Literal["text", "json"], typer.Option("--format", help="For people or for programs.")] = "text",
+    form: Annotated[
+        Literal["text", "json"], typer.Option("--format", help="For people or for programs.")
+    ] = "text",
     lang: Annotated[
-        Literal["en", "zh"] | None, typer.Option("--lang", help="Language of the answer; LANG decides if not given.")
+        Literal["en", "zh"] | None,
+        typer.Option("--lang", help="Language of the answer; LANG decides if not given."),
     ] = None,
 ) -> None:
     """Find the cause of a failed or slow run in any pasted log, and how to mend it.

@@ -152,7 +152,10 @@ def outputs(folder: Path = FOLDER) -> dict[str, str]:
     made = {"index.json": build_index(folder), "texts.en.json": build_texts("en", folder)}
     if (folder / "zh").is_dir():
         made["texts.zh.json"] = build_texts("zh", folder)
-    return {name: json.dumps(data, ensure_ascii=False, separators=(",", ":")) + "\n" for name, data in made.items()}
+    return {
+        name: json.dumps(data, ensure_ascii=False, separators=(",", ":")) + "\n"
+        for name, data in made.items()
+    }
 
 
 def main() -> None:

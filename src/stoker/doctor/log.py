@@ -70,7 +70,9 @@ def diagnose_text(text: str, *, context: str = "", language: str = "en") -> Diag
     return diagnose_blocks([(data, 0)] if data else [], context=context, language=language)
 
 
-def diagnose_blocks(blocks: Iterable[tuple[bytes, int]], *, context: str = "", language: str = "en") -> Diagnosis:
+def diagnose_blocks(
+    blocks: Iterable[tuple[bytes, int]], *, context: str = "", language: str = "en"
+) -> Diagnosis:
     """Say what is wrong in a log that comes in blocks, as `read_blocks` yields them."""
     catalogue = load_catalogue()
     scan = scan_blocks(blocks, catalogue)
@@ -84,7 +86,9 @@ def judge(catalogue: Catalogue, scan: Scan, context: str) -> list[Verdict]:
     """Every signature and every rule, ranked."""
     facts = Facts(catalogue, scan, context)
     verdicts = [
-        found for signature in catalogue.signatures.values() if (found := judge_signature(signature, scan, context))
+        found
+        for signature in catalogue.signatures.values()
+        if (found := judge_signature(signature, scan, context))
     ]
     for rule in RULES:
         verdicts.extend(rule(facts))

@@ -99,7 +99,9 @@ class ByTemplate:
                 self._loud[template] = tuple(n for n, literal in self._masked.items() if literal in template)
             else:
                 self._quiet.add(template)
-        occurring = {number for template in templates.intersection(self._loud) for number in self._loud[template]}
+        occurring = {
+            number for template in templates.intersection(self._loud) for number in self._loud[template]
+        }
         if len(self._quiet) + len(self._loud) > MAX_TEMPLATES:
             self._quiet.clear()
             self._loud.clear()

@@ -44,7 +44,9 @@ def open_log(name: str) -> BinaryIO:
         return _look_through(sys.stdin.buffer, "the standard input")
     path = Path(name)
     if path.is_dir():
-        raise UserError(f"{name} is a directory: name one log file in it, or pipe them: cat {name}/*.log | stoker doctor log -")
+        raise UserError(
+            f"{name} is a directory: name one log file in it, or pipe them: cat {name}/*.log | stoker doctor log -"
+        )
     try:
         stream = path.open("rb")
     except FileNotFoundError:
@@ -66,7 +68,7 @@ def _look_through(raw: BinaryIO, name: str) -> BinaryIO:
     for magic, what in _MAGIC:
         if head.startswith(magic):
             raise UserError(f"{name} is {what}, not a text log: paste the text itself")
-    if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+    if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and head.count(0) > len(head) / 8:
         return cast(BinaryIO, _Transcoded(stream))
     if _is_binary(head):
         raise UserError(f"{name} is not text: hand over the log as a text file")
@@ -98,7 +100,9 @@ def _open_zstd(stream: io.BufferedReader, name: str) -> Any:
             if module_name == "zstandard":
                 return module.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
             return module.ZstdFile(stream)
-    raise UserError(f"{name} is compressed with zstd and no zstd library is here: zstd -dc FILE | stoker doctor log -")
+    raise UserError(
+        f"{name} is compressed with zstd and no zstd library is here: zstd -dc FILE | stoker doctor log -"
+    )
 
 
 def _is_binary(head: bytes) -> bool:
@@ -122,7 +126,7 @@ class _Forgiving(io.RawIOBase):
         if self._ended:
             return 0
         try:
-            data = self._inner.read(len(buffer))
+            data = getattr(self._inner, "read1", self._inner.read)(len(buffer))
         except Exception:  # each library has its own error; what was read so far is still worth reading
             self._ended = True
             return 0

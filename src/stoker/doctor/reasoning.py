@@ -58,7 +58,10 @@ class Facts:
     def hits(self, *names: str) -> list[Hit]:
         """The lines on which one of the named facts stands, in the order of the log."""
         found = [
-            hit for name in names for number in self._catalogue.facts[name] for hit in self._scan.hits.get(number, ())
+            hit
+            for name in names
+            for number in self._catalogue.facts[name]
+            for hit in self._scan.hits.get(number, ())
         ]
         return sorted(found, key=lambda hit: hit.line) if len(names) > 1 or len(found) > 1 else found
 

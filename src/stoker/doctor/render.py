@@ -107,5 +107,10 @@ def printable(text: str) -> str:
 
 def _wrapped(text: str, first: str = "  ") -> list[str]:
     return textwrap.wrap(
-        text, WIDTH, initial_indent=first, subsequent_indent=" " * len(first), break_on_hyphens=False, break_long_words=False
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=" " * len(first),
+        break_on_hyphens=False,
+        break_long_words=False,
     )

@@ -167,7 +167,9 @@ class Scanner:
             index, _ = joined[entry]
             quoted = lines[index].strip("\r")
             words = clean(_decode(blob[candidate.start : candidate.end]))
-            for number in {n for literal in candidate.literals for n in self._catalogue.by_literal[literal]} - known:
+            for number in {
+                n for literal in candidate.literals for n in self._catalogue.by_literal[literal]
+            } - known:
                 match = self._catalogue.regex(number).search(words)
                 if match and match.start() < len(quoted) and number not in self._full:
                     self._keep(Hit(number, index + 1, quoted, match, origin_of(words)))
@@ -179,7 +181,10 @@ def _joined_lines(lines: list[str]) -> Iterator[tuple[int, str]]:
         first = clean(line).replace("\r", "").rstrip()
         if not WRAP_LENGTH <= len(first) <= AFTER:
             continue
-        rest = [without_prefix(clean(follower)).replace("\r", "").strip() for follower in lines[index + 1 : index + 3]]
+        rest = [
+            without_prefix(clean(follower)).replace("\r", "").strip()
+            for follower in lines[index + 1 : index + 3]
+        ]
         for glue in ("", " "):
             for count in range(1, len(rest) + 1):
                 yield index, glue.join([first, *rest[:count]])

@@ -26,7 +26,9 @@ def judge_exporter(facts: Facts) -> Iterator[Verdict]:
         elif value == 0.0 and hit["name"].upper() in {"GR_ENGINE_ACTIVE", "SM_ACTIVE"}:
             silent[gpu[1]] = hit
     for gpu in sorted(busy.keys() & silent.keys()):
-        yield verdict("dcgm-profiling-stuck-after-xid", 0.9, [busy[gpu]], [silent[gpu]], facts.hits("xid")[:1])
+        yield verdict(
+            "dcgm-profiling-stuck-after-xid", 0.9, [busy[gpu]], [silent[gpu]], facts.hits("xid")[:1]
+        )
         return
     yield from _mig_without_pod(facts)
 

@@ -27,7 +27,9 @@ def judge_temperatures(facts: Facts) -> Iterator[Verdict]:
             weight = 0.93 if active or own is not None else 0.7
             yield verdict("thermal-limit-lowered-by-platform", weight, [limit], slowdown[:1], active[:1])
             return
-    if facts.has("thermal_active") and facts.said(r"cool|\b[3-6]\d ?°?c\b|low temperature|while (it is )?(still )?cold"):
+    if facts.has("thermal_active") and facts.said(
+        r"cool|\b[3-6]\d ?°?c\b|low temperature|while (it is )?(still )?cold"
+    ):
         yield verdict(
             "thermal-limit-lowered-by-platform", 0.82, facts.hits("thermal_active"), context=facts.context
         )
@@ -44,7 +46,9 @@ def judge_nvlinks(facts: Facts) -> Iterator[Verdict]:
         down = [row for row in rows if row["state"] == "<inactive>"]
         name = next((header["name"] for header in headers if header.line == start), "")
         if down and len(down) < len(rows):
-            yield verdict("nvlink-links-inactive", 0.92, [header for header in headers if header.line == start], down)
+            yield verdict(
+                "nvlink-links-inactive", 0.92, [header for header in headers if header.line == start], down
+            )
             return
         if down and re.search(r"SXM|HGX|GB\d00", name + facts.context):
             yield verdict("nvlink-links-inactive", 0.75, down)

@@ -9,7 +9,9 @@ from stoker.doctor.reasoning import Facts, Verdict, verdict
 from stoker.doctor.scanning import Hit
 
 _ENTRY = re.compile(r"\[\d+\]([A-Za-z][\w.@-]*):([0-9a-f.:]+)")
-_VIRTUAL = re.compile(r"^(?:docker|br-[0-9a-f]|veth|virbr|cni|flannel|cali|lxc|lxdbr|podman|vnet|tap|tun|cilium|nerdctl)")
+_VIRTUAL = re.compile(
+    r"^(?:docker|br-[0-9a-f]|veth|virbr|cni|flannel|cali|lxc|lxdbr|podman|vnet|tap|tun|cilium|nerdctl)"
+)
 _UNROUTABLE = re.compile(r"^(?:169\.254\.|127\.)")
 
 
@@ -43,16 +45,25 @@ def _unreachable_bootstrap(
     hard = [
         hit
         for hit in failed
-        if re.search(r"No route to host|Network is unreachable|[Cc]onnection timed out|Connect to \S+ failed|timed out", hit.text)
+        if re.search(
+            r"No route to host|Network is unreachable|[Cc]onnection timed out|Connect to \S+ failed|timed out",
+            hit.text,
+        )
     ]
     for hit, name, address in bootstrap:
         network = address.rsplit(".", 2)[0] + "."
         aimed = [line for line in hard if network in line.text and line.line != hit.line]
         infiniband = name.startswith("ib")
         if aimed or (hard and infiniband):
-            yield verdict("nccl-picks-unreachable-interface", 0.9 if aimed else 0.75, [hit], aimed or hard[:2])
+            yield verdict(
+                "nccl-picks-unreachable-interface", 0.9 if aimed else 0.75, [hit], aimed or hard[:2]
+            )
             return
-    if hard and not bootstrap and any(re.search(r"[Bb]ootstrap|socketStartConnect|socketPollConnect", hit.text) for hit in hard):
+    if (
+        hard
+        and not bootstrap
+        and any(re.search(r"[Bb]ootstrap|socketStartConnect|socketPollConnect", hit.text) for hit in hard)
+    ):
         yield verdict("nccl-picks-unreachable-interface", 0.6, hard)
     elif hard and facts.said(r"ipoib|\bib\w*\d|interface|unreachable"):
         yield verdict("nccl-picks-unreachable-interface", 0.75, hard, context=facts.context)

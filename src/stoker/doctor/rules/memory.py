@@ -57,10 +57,14 @@ def read_out_of_memory(text: str) -> OutOfMemory | None:
     if idle is None and reserved is not None and allocated is not None:
         idle = max(0.0, reserved - allocated)
     own = _size(text, rf"this process has {_SIZE} memory in use")
-    named = [_bytes(number, unit) for number, unit in re.findall(rf"Process \d+ has {_SIZE} memory in use", text)]
+    named = [
+        _bytes(number, unit) for number, unit in re.findall(rf"Process \d+ has {_SIZE} memory in use", text)
+    ]
     return OutOfMemory(
         tried=tried,
-        capacity=_size(text, rf"{_SIZE} total capacity", rf"total capacity of {_SIZE}", rf"capacity of {_SIZE}"),
+        capacity=_size(
+            text, rf"{_SIZE} total capacity", rf"total capacity of {_SIZE}", rf"capacity of {_SIZE}"
+        ),
         free=_size(text, rf"{_SIZE} free", rf"of which {_SIZE} is free"),
         allocated=allocated,
         idle=idle,

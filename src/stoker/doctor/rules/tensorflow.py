@@ -39,4 +39,8 @@ def _stem(hit: Hit) -> str:
 
 
 def _same(hit: Hit, missing: list[Hit]) -> bool:
-    return any(hit["library"].startswith(other["library"]) or other["library"].startswith(hit["library"]) for other in missing if _stem(other) == _stem(hit))
+    return any(
+        hit["library"].startswith(other["library"]) or other["library"].startswith(hit["library"])
+        for other in missing
+        if _stem(other) == _stem(hit)
+    )

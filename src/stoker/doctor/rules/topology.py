@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from stoker.doctor.reasoning import Facts, Verdict, verdict
 from stoker.doctor.scanning import Hit
 
-NO_P2P_MODELS = re.compile(r"(?:RTX )?(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)(?: ?Ti| SUPER)?\b|GeForce (?:RTX|GTX)", re.I)
+NO_P2P_MODELS = re.compile(
+    r"(?:RTX )?(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)(?: ?Ti| SUPER)?\b|GeForce (?:RTX|GTX)", re.I
+)
 """GeForce cards since Turing: their driver offers no PCIe peer-to-peer (NVIDIA/nccl-tests#117)."""
 
 _SLOW = r"slow|half|bandwidth|speed|performance|latency|faster"
@@ -80,7 +82,11 @@ def judge_topology(facts: Facts) -> Iterator[Verdict]:
     if near and channels and not facts.has("nccl_gdr_channel"):
         shown = [row for row in rows if row["name"] in near]
         yield verdict("gpudirect-rdma-not-enabled", 0.88, channels[:2], shown[:2])
-    elif near and facts.said(r"gpu ?direct|gdr\b|rdma") and facts.said(_SLOW + r"|not (loaded|enabled)|host memory"):
+    elif (
+        near
+        and facts.said(r"gpu ?direct|gdr\b|rdma")
+        and facts.said(_SLOW + r"|not (loaded|enabled)|host memory")
+    ):
         yield verdict("gpudirect-rdma-not-enabled", 0.85, rows[:3], context=facts.context)
 
 

@@ -11,18 +11,30 @@ from stoker.doctor.scanning import Hit
 TORCHVISION_OFFSET = 15
 """torch 2.N belongs to torchvision 0.(N + 15); before 2.0 the pairs are in `_OLD_PAIRS` (torchvision README)."""
 
-_OLD_PAIRS = {"1.13": "0.14", "1.12": "0.13", "1.11": "0.12", "1.10": "0.11", "1.9": "0.10", "1.8": "0.9", "1.7": "0.8"}
+_OLD_PAIRS = {
+    "1.13": "0.14",
+    "1.12": "0.13",
+    "1.11": "0.12",
+    "1.10": "0.11",
+    "1.9": "0.10",
+    "1.8": "0.9",
+    "1.7": "0.8",
+}
 
 
 def judge_driver_versions(facts: Facts) -> Iterator[Verdict]:
     """The loaded kernel module and the user-space libraries must be of one version."""
     modules, libraries = facts.hits("kernel_module_version"), facts.hits("library_version")
     for module in modules:
-        differing = [library for library in libraries if _normal(library["version"]) != _normal(module["version"])]
+        differing = [
+            library for library in libraries if _normal(library["version"]) != _normal(module["version"])
+        ]
         if differing:
             yield verdict("driver-library-mismatch", 0.9, [module], differing[:2])
             return
-        upgrades = [hit for hit in facts.hits("package_upgrade") if hit["old"].startswith(_normal(module["version"]))]
+        upgrades = [
+            hit for hit in facts.hits("package_upgrade") if hit["old"].startswith(_normal(module["version"]))
+        ]
         if upgrades:
             yield verdict("driver-library-mismatch", 0.85, [module], upgrades[:2])
             return

@@ -11,7 +11,9 @@ from stoker.doctor.scanning import Hit
 CONSEQUENCES = frozenset({43, 45, 174})
 """Codes that report what the driver did after another error."""
 
-_RECOVERY = re.compile(r"(?:to|->|=)\s*0x[0-9a-f]+ \((?P<action>[^)]*)\)|changed from .{0,40} to (?P<plain>[A-Za-z ]+)")
+_RECOVERY = re.compile(
+    r"(?:to|->|=)\s*0x[0-9a-f]+ \((?P<action>[^)]*)\)|changed from .{0,40} to (?P<plain>[A-Za-z ]+)"
+)
 
 
 def judge_xids(facts: Facts) -> Iterator[Verdict]:
