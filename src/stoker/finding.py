@@ -39,7 +39,7 @@ class Finding:
         collect: What else to gather where the evidence is thin.
         source: Where the knowledge comes from.
         area: The part of the machine or of the software it belongs to.
-        follows_from: The cause of another finding of which this one is a consequence; empty if it stands alone.
+        follows_from: The cause of another finding whose consequence this one is; empty if it stands alone.
     """
 
     state: State

@@ -104,7 +104,7 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
 
 def test_zstd_is_read_or_answered_with_a_sentence(tmp_path: Path) -> None:
     path = write(tmp_path, ZSTD_OF_ECC + bytes(64))
-    with pytest.raises(UserError, match="zstd|is empty"):
+    with pytest.raises(UserError, match=r"zstd|is empty"):
         diagnose(path)
 
 

@@ -25,7 +25,7 @@ def read_yaml(path: Path) -> Any:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(path.read_text(encoding="utf-8"), loader)  # noqa: S506 - both loaders are the safe ones
+    return yaml.load(path.read_text(encoding="utf-8"), loader)  # both loaders are the safe ones
 
 
 def read_causes(folder: Path = FOLDER) -> Iterator[dict[str, Any]]:
@@ -45,7 +45,7 @@ class _Patterns:
         self._numbers: dict[str, int] = {}
 
     def number(self, regex: str, limit: int = DEFAULT_LIMIT, given: Iterable[str] = ()) -> int:
-        """The number of a pattern; `given` are its literals where it has none of its own that are long enough."""
+        """The number of a pattern; `given` are its literals where it has none of its own long enough."""
         if regex not in self._numbers:
             re.compile(regex)
             texts = sorted(_literals(regex, given))

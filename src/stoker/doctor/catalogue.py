@@ -1,7 +1,7 @@
 """What the doctor knows: causes, the patterns that show them, and their texts.
 
-The knowledge is written in `signatures/*.yaml`; what is read here is its index, made by `stoker.doctor.build`,
-because parsing the YAML would take longer than a whole diagnosis.
+The knowledge is written in `signatures/*.yaml`; what is read here is its index, made by
+`stoker.doctor.build`, because parsing the YAML would take longer than a whole diagnosis.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Signature:
         cause: Its identifier.
         family: Its area, such as `driver` or `network`.
         state: How bad it is.
-        role: `root` explains others, `cascade` follows from others, `generic` is said only if nothing better is.
+        role: `root` explains others, `cascade` follows from others, `generic` is a last resort.
         clauses: The ways to recognise it; empty where only a rule in Python finds it.
         explains: Causes that follow from this one; `family:*` for a whole family, `xid-*` for a beginning.
     """
@@ -71,7 +71,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A regular expression, the literals one of which its lines hold, and how often it is worth to be found."""
+    """A regular expression, the literals one of which its lines hold, and how many hits are kept."""
 
     regex: str
     literals: tuple[int, ...]

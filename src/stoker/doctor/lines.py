@@ -41,7 +41,8 @@ _PREFIXES: tuple[re.Pattern[str], ...] = (
 
 _NCCL = re.compile(r"(?P<host>[A-Za-z][\w.\-]*):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] ")
 _RANK_INSIDE = re.compile(
-    r"\[Rank (?P<rank>\d+)\]|\brank(?:=|:? )(?P<rank2>\d+)\b|\[rank(?P<rank3>\d+)\]|\((?:\w+ )?rank (?P<rank4>\d+)\)",
+    r"\[Rank (?P<rank>\d+)\]|\brank(?:=|:? )(?P<rank2>\d+)\b"
+    r"|\[rank(?P<rank3>\d+)\]|\((?:\w+ )?rank (?P<rank4>\d+)\)",
     re.IGNORECASE,
 )
 

@@ -25,24 +25,25 @@ MAX_ALTERNATIVES = 24
 """An alternation of more branches than this is not used as a set of literals."""
 
 _COMMON = re.compile(
-    r"\W*(?:[Mm]?emory|[Ee]rror|[Ff]ailed(?: to)?|[Vv]ersion|[Dd]evice|cannot|NCCL|DCGM|NVIDIA|nvidia|[Ll]?oss|rank|[Nn]ode"
-    r"|torch|CUDA|cuda|INFO|from|with|step|epoch|time|data|host|file|File|line|python|could not|unable to|must|GPU\w?)\W*"
+    r"\W*(?:[Mm]?emory|[Ee]rror|[Ff]ailed(?: to)?|[Vv]ersion|[Dd]evice|cannot|could not"
+    r"|unable to|must|from|with|NCCL|DCGM|NVIDIA|nvidia|torch|CUDA|cuda|GPU\w?|INFO|[Ll]?oss|rank|[Nn]ode|step|epoch|time|data|host"
+    r"|file|File|line|python)\W*"
 )
-"""Words that healthy logs are full of: a line must not become a candidate for them if anything rarer will do."""
+"""Words that healthy logs are full of: never searched for if anything rarer will do."""
 
 
 def required_literals(pattern: str) -> frozenset[str]:
-    """The best set of strings of which every match of `pattern` holds at least one.
+    r"""The best set of strings of which every match of `pattern` holds at least one.
 
     Raises:
-        ValueError: There is none of at least `MIN_LENGTH` characters: the pattern would have to meet every line.
+        ValueError: There is none of `MIN_LENGTH` or more characters: it would have to meet every line.
 
-    >>> sorted(required_literals(r"failed to extend /dev/shm/\\S+"))
+    >>> sorted(required_literals(r"failed to extend /dev/shm/\S+"))
     ['failed to extend /dev/shm/']
-    >>> sorted(required_literals(r"(?:cannot|could not) open \\w+ file"))
+    >>> sorted(required_literals(r"(?:cannot|could not) open \w+ file"))
     ['cannot', 'could not']
     """
-    tree = sre_parse.parse(pattern)
+    tree: Any = sre_parse.parse(pattern)
     candidates = list(_sets(tree, ignore_case=bool(tree.state.flags & re.IGNORECASE)))
     usable = [one for one in candidates if min(map(len, one)) >= MIN_LENGTH]
     if not usable:

@@ -47,7 +47,7 @@ class OneByOne:
 
 
 class Automaton:
-    """The Aho-Corasick automaton of the Rust crate, through `ahocorasick_rs`: about half a gigabyte a second."""
+    """The Aho-Corasick automaton of a Rust crate, through `ahocorasick_rs`: half a gigabyte a second."""
 
     def __init__(self, library: Any, literals: Sequence[bytes]) -> None:
         self._library = library
@@ -78,10 +78,11 @@ class Automaton:
 
 
 class ByTemplate:
-    """Without the library: log lines repeat but for their numbers, so each shape of line is searched once only.
+    """Without the library: lines repeat but for their numbers, so each shape of line is searched only once.
 
-    A block costs one pass that masks digits, one that splits lines and a set difference, all in C. Only lines of a
-    shape that was not seen before meet a regular expression; literals known to occur are then looked up one by one.
+    A block costs one pass that masks digits, one that splits lines and a set difference, all in C. Only
+    lines of a shape that was not seen before meet a regular expression; literals known to occur are then
+    looked up one by one.
     """
 
     def __init__(self, literals: Sequence[bytes]) -> None:
@@ -129,7 +130,7 @@ def _offset(pair: tuple[int, int]) -> int:
 
 
 def _trie(literals: Sequence[bytes], depth: int = 0) -> list[bytes]:
-    """Branches of a regular expression that share their beginnings, so that few are tried at each place."""
+    """Branches of a regular expression that share their beginnings: few are tried at each place."""
     branches: list[bytes] = []
     at = 0
     while at < len(literals):
@@ -154,7 +155,7 @@ def make_prefilter(literals: Sequence[bytes], expected_bytes: int) -> Prefilter:
     if expected_bytes <= SMALL_BYTES:
         return OneByOne(literals)
     try:
-        import ahocorasick_rs
+        import ahocorasick_rs  # pyright: ignore[reportMissingImports] - an extra
     except ImportError:
         return ByTemplate(literals)
     return Automaton(ahocorasick_rs, literals)

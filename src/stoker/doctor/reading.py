@@ -45,7 +45,8 @@ def open_log(name: str) -> BinaryIO:
     path = Path(name)
     if path.is_dir():
         raise UserError(
-            f"{name} is a directory: name one log file in it, or pipe them: cat {name}/*.log | stoker doctor log -"
+            f"{name} is a directory: name one log file in it, or pipe them all: "
+            f"cat {name}/*.log | stoker doctor log -"
         )
     try:
         stream = path.open("rb")

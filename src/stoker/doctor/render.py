@@ -15,7 +15,7 @@ MAX_LINE = 300
 _WORDS = {
     "en": {
         "nothing": "Nothing wrong found in {lines} lines.",
-        "unsure": "If the run failed all the same, hand over the whole log of every rank, and what you know with --context.",
+        "unsure": "If it failed, give the whole log of every rank, and what you know as --context.",
         "also": "Also possible, or following from it:",
         "follows": "follows from {cause}",
         "confidence": "confidence {percent} %",

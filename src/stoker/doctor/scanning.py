@@ -112,7 +112,7 @@ class Scanner:
             self._drop_exhausted()
 
     def _candidates(self, block: bytes, found: list[tuple[int, int]]) -> Iterator[_Candidate]:
-        """Group what the prefilter found by line; a carriage return starts a new one, as a terminal shows it."""
+        """Group what was found by line; a carriage return starts a new one, as a terminal shows it."""
         current = _Candidate(-1, -1, set())
         for number, offset in found:
             if offset < current.end:
@@ -153,7 +153,7 @@ class Scanner:
             self._full.add(hit.pattern)
 
     def rejoin(self, text: bytes) -> None:
-        """Read a small log once more with its wrapped lines joined, for patterns not found within one line."""
+        """Read a small log once more with its wrapped lines joined, for what is not within one line."""
         known = set(self.scan.hits)
         lines = [_decode(line) for line in ANSI_BYTES.sub(b"", text).split(b"\n")]
         joined = list(_joined_lines(lines))
@@ -176,7 +176,7 @@ class Scanner:
 
 
 def _joined_lines(lines: list[str]) -> Iterator[tuple[int, str]]:
-    """Every line that a terminal may have broken, with one or two of its followers, with and without a space."""
+    """Every line that a terminal may have broken, with one or two followers, with and without a space."""
     for index, line in enumerate(lines[:-1]):
         first = clean(line).replace("\r", "").rstrip()
         if not WRAP_LENGTH <= len(first) <= AFTER:

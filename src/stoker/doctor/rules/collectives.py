@@ -72,7 +72,7 @@ def _extremes(latest: dict[int, Hit], group: str) -> list[Hit]:
 
 
 def _judge_fingerprints(facts: Facts) -> Iterator[Verdict]:
-    """`TORCH_DISTRIBUTED_DEBUG=DETAIL` compares the ranks itself: is it the operation or only the first dimension?"""
+    """`TORCH_DISTRIBUTED_DEBUG=DETAIL` compares the ranks: the operation, or the first dimension only?"""
     for hit in facts.hits("fingerprint"):
         found = re.findall(r"OpType=(\w+)(?:, TensorShape=\[([^\]]*)\])?", hit.match.string)
         operations = {operation for operation, _ in found}

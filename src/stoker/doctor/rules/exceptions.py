@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from stoker.doctor.reasoning import Facts, Verdict, verdict
 
 _NOT_THE_PROGRAM = re.compile(
-    r"ChildFailedError|DistBackendError|DistNetworkError|DistStoreError|ProcessGroupNCCL|NCCL|[Ww]atchdog"
-    r"|CUDA|cuda|cuDNN|CUDNN|CUBLAS|out of memory|SystemExit|KeyboardInterrupt|SignalException|CalledProcessError"
-    r"|Connection (?:closed|reset)|gloo|Broken pipe|WARN|ERROR:root|userwarning|UserWarning|DeprecationWarning"
+    r"ChildFailedError|DistBackendError|DistNetworkError|DistStoreError|ProcessGroupNCCL|NCCL|[Ww]atchdog|gloo"
+    r"|CUDA|cuda|cuDNN|CUDNN|CUBLAS|out of memory|SystemExit|KeyboardInterrupt|SignalException"
+    r"|CalledProcessError|Connection (?:closed|reset)|Broken pipe|WARN|ERROR:root|[Uu]ser[Ww]arning"
+    r"|DeprecationWarning"
 )
 
 
 def judge_exceptions(facts: Facts) -> Iterator[Verdict]:
-    """An exception after a traceback that no signature knows; last resort, unless it came before a time-out."""
+    """An exception after a traceback; the last resort, unless it came before a time-out of others."""
     tracebacks = facts.hits("traceback")
     if not tracebacks:
         return

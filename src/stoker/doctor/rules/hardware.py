@@ -9,7 +9,7 @@ from stoker.doctor.reasoning import Facts, Verdict, verdict
 from stoker.doctor.scanning import Hit
 
 LOWERED_BY = 20
-"""A highest operating temperature this many degrees below the slowdown point was lowered by somebody; cards keep 3 to 12."""
+"""A highest operating temperature so many degrees below the slowdown point was lowered; cards keep 3 to 12."""
 
 LOWERED_BELOW = 75
 """No card that NVIDIA sells has a highest operating temperature below this, in degrees Celsius."""
@@ -36,7 +36,7 @@ def judge_temperatures(facts: Facts) -> Iterator[Verdict]:
 
 
 def judge_nvlinks(facts: Facts) -> Iterator[Verdict]:
-    """Some links of a GPU up and some down is a fault; all down is a card without a bridge, unless it is SXM."""
+    """Some links of a GPU down is a fault; all down is a card without a bridge, unless it is SXM."""
     headers = facts.hits("smi_gpu_header")
     by_gpu: dict[int, list[Hit]] = {}
     for row in facts.hits("nvlink_row"):

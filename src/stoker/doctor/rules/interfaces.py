@@ -46,7 +46,7 @@ def _unreachable_bootstrap(
         hit
         for hit in failed
         if re.search(
-            r"No route to host|Network is unreachable|[Cc]onnection timed out|Connect to \S+ failed|timed out",
+            r"No route to host|Network is unreachable|Connect to \S+ failed|timed out",
             hit.text,
         )
     ]

@@ -15,7 +15,7 @@ _CONTEXT_SHARE = 0.12
 """What CUDA context, libraries and NCCL buffers may take of a card besides the allocator."""
 _CONTEXT_BYTES = 1.5 * 1024**3
 _FRAGMENT_SHARE = 0.04
-"""Cached but unused memory below this share of the card is the normal rest between blocks, not fragmentation."""
+"""Cached but unused memory below this share of the card is the normal rest between blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class OutOfMemory:
 def read_out_of_memory(text: str) -> OutOfMemory | None:
     """Read PyTorch's message in the wordings from 1.0 to 2.10.
 
-    >>> text = "Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total capacity; 6.00 GiB already allocated; 1.00 GiB free)"
+    >>> text = "Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total capacity; 6.00 GiB already allocated)"
     >>> read_out_of_memory(text).capacity / 2**30
     8.0
     """
@@ -94,7 +94,7 @@ def judge_memory(facts: Facts) -> Iterator[Verdict]:
     evaluation = facts.hits("evaluation_frame")
     for hit in _distinct(hits):
         figures = read_out_of_memory(_whole_message(hit))
-        yield from _judge_one(facts, hit, figures)
+        yield from _judge_one(hit, figures)
     any_hit = hits or facts.hits("oom_bare")
     near = [frame for frame in evaluation if any(-60 <= hit.line - frame.line <= 60 for hit in any_hit)]
     if any_hit and near:
@@ -115,7 +115,7 @@ def _distinct(hits: list[Hit]) -> list[Hit]:
     return list(seen.values())[:16]
 
 
-def _judge_one(facts: Facts, hit: Hit, figures: OutOfMemory | None) -> Iterator[Verdict]:
+def _judge_one(hit: Hit, figures: OutOfMemory | None) -> Iterator[Verdict]:
     if figures is None:
         return
     others = _held_by_others(figures)
@@ -137,9 +137,8 @@ def _held_by_others(figures: OutOfMemory) -> float | None:
     """What neither this process nor the free rest explains."""
     if figures.others is not None:
         return figures.others
-    if None in (figures.capacity, figures.free, figures.allocated):
+    if figures.capacity is None or figures.free is None or figures.allocated is None:
         return None
-    assert figures.capacity is not None and figures.free is not None and figures.allocated is not None
     if figures.processes == 1:
         return 0.0  # the one process named, by its number on the host, is the one that failed
     own = figures.allocated + (figures.idle or 0.0)

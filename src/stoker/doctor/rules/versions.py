@@ -9,7 +9,7 @@ from stoker.doctor.reasoning import Facts, Verdict, verdict
 from stoker.doctor.scanning import Hit
 
 TORCHVISION_OFFSET = 15
-"""torch 2.N belongs to torchvision 0.(N + 15); before 2.0 the pairs are in `_OLD_PAIRS` (torchvision README)."""
+"""torch 2.N belongs to torchvision 0.(N + 15), older pairs are in `_OLD_PAIRS` (README of torchvision)."""
 
 _OLD_PAIRS = {
     "1.13": "0.14",
