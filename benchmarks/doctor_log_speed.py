@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 RANKS = 64
 GOAL_OF_GREP = 0.3
@@ -69,23 +69,48 @@ _FAULTS = (
 def write_log(path: Path, megabytes: int) -> None:
     """A log of about this size; lines do not repeat within the first hundred megabytes."""
     rng = random.Random(megabytes)
-    block: list[str] = []
-    for number in range(min(megabytes, 100) * 12_000):
-        template = rng.choice(_LINES)
-        block.append(
-            template.format(
-                r=rng.randrange(RANKS), q=rng.randrange(RANKS), h=rng.randrange(8), d=rng.randrange(8),
-                p=rng.randrange(10_000, 99_999), m=rng.randrange(60), s=rng.randrange(60), n=rng.randrange(1000),
-                i=rng.randrange(10**6), f=rng.random() * 5, g=rng.random(), t=rng.randrange(10**5),
-                c=rng.randrange(64), w=rng.choice(_WORDS), w2=rng.choice(_WORDS),
-            )
-        )  # fmt: skip
-        if number % 10_000 == 9_999:
-            block.append(rng.choice(_FAULTS))
-    data = ("\n".join(block) + "\n").encode()
-    with path.open("wb") as stream:
-        for _ in range(max(1, megabytes * 1_000_000 // len(data))):
-            stream.write(data)
+    with path.open("w", encoding="utf-8") as stream:
+        for number in range(min(megabytes, 100) * 12_000):
+            print(one_line(rng), file=stream)
+            if number % 10_000 == 9_999:
+                print(rng.choice(_FAULTS), file=stream)
+    with path.open("rb") as first, path.open("ab") as more:
+        for _ in range(megabytes // 100 - 1):
+            first.seek(0)
+            shutil.copyfileobj(_Limited(first, 100 * 1_000_000), more)
+
+
+class _Limited:
+    """The beginning of a file, to be copied to the end of the same file."""
+
+    def __init__(self, inner: BinaryIO, size: int) -> None:
+        self._inner, self._left = inner, size
+
+    def read(self, size: int) -> bytes:
+        data = self._inner.read(min(size, self._left))
+        self._left -= len(data)
+        return data
+
+
+def one_line(rng: random.Random) -> str:
+    """A line of a healthy run."""
+    return rng.choice(_LINES).format(
+        r=rng.randrange(RANKS),
+        q=rng.randrange(RANKS),
+        h=rng.randrange(8),
+        d=rng.randrange(8),
+        p=rng.randrange(10_000, 99_999),
+        m=rng.randrange(60),
+        s=rng.randrange(60),
+        n=rng.randrange(1000),
+        i=rng.randrange(10**6),
+        f=rng.random() * 5,
+        g=rng.random(),
+        t=rng.randrange(10**5),
+        c=rng.randrange(64),
+        w=rng.choice(_WORDS),
+        w2=rng.choice(_WORDS),
+    )
 
 
 def timed(command: list[str], repeats: int) -> tuple[float, int]:

@@ -26,8 +26,8 @@ MAX_ALTERNATIVES = 24
 
 _COMMON = re.compile(
     r"\W*(?:[Mm]?emory|[Ee]rror|[Ff]ailed(?: to)?|[Vv]ersion|[Dd]evice|cannot|could not"
-    r"|unable to|must|from|with|NCCL|DCGM|NVIDIA|nvidia|torch|CUDA|cuda|GPU\w?|INFO|[Ll]?oss|rank|[Nn]ode|step|epoch|time|data|host"
-    r"|file|File|line|python)\W*"
+    r"|unable to|must|from|with|NCCL|DCGM|NVIDIA|nvidia|torch|CUDA|cuda|GPU\w?|INFO"
+    r"|[Ll]?oss|rank|[Nn]ode|step|epoch|time|data|host|file|File|line|python)\W*"
 )
 """Words that healthy logs are full of: never searched for if anything rarer will do."""
 

@@ -9,7 +9,7 @@ from stoker.doctor.reasoning import Facts, Verdict, verdict
 from stoker.doctor.scanning import Hit
 
 LOWERED_BY = 20
-"""A highest operating temperature so many degrees below the slowdown point was lowered; cards keep 3 to 12."""
+"""A highest operating temperature so many degrees below the slowdown point was lowered: cards keep 12."""
 
 LOWERED_BELOW = 75
 """No card that NVIDIA sells has a highest operating temperature below this, in degrees Celsius."""
