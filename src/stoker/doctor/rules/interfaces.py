@@ -24,7 +24,9 @@ def judge_interfaces(facts: Facts) -> Iterator[Verdict]:
         return
     virtual = [hit for hit, name, _ in listed + bootstrap if _VIRTUAL.match(name)]
     if virtual:
-        weight = 0.92 if failed or len(virtual) > 1 else 0.8
+        weight = 0.92 if failed else 0.75 if _spans_nodes(facts, listed + bootstrap) else 0.0
+        if not failed and any(_VIRTUAL.match(name) for _, name, _ in bootstrap):
+            weight = max(weight, 0.7)  # the first of the list: others were not even found
         yield verdict("nccl-uses-docker-bridge-interfaces", weight, virtual, failed[:1])
     local = [hit for hit, _, address in listed + bootstrap if _UNROUTABLE.match(address)]
     other = [hit for hit, _, address in listed if not _UNROUTABLE.match(address)]
@@ -32,6 +34,16 @@ def judge_interfaces(facts: Facts) -> Iterator[Verdict]:
     if local and (failed or other) and not (loopback_only and not failed):
         yield verdict("nccl-picks-unreachable-interface", 0.85 if other or failed else 0.6, local, failed[:1])
     yield from _unreachable_bootstrap(facts, bootstrap, failed)
+
+
+def _spans_nodes(facts: Facts, seen: list[tuple[Hit, str, str]]) -> bool:
+    """Bridges do no harm as long as all ranks are on one machine."""
+    hosts = {hit.origin.host for hit, _, _ in seen if hit.origin.host}
+    return (
+        len(hosts) > 1
+        or facts.has("several_nodes")
+        or facts.said(r"nodes|servers|machines|hosts|multi.?node")
+    )
 
 
 def _entries(hit: Hit) -> list[tuple[str, str]]:
@@ -62,7 +74,10 @@ def _unreachable_bootstrap(
     if (
         hard
         and not bootstrap
-        and any(re.search(r"[Bb]ootstrap|socketStartConnect|socketPollConnect", hit.text) for hit in hard)
+        and any(
+            re.search(r"[Bb]ootstrap|socketStartConnect|socketPollConnect|Call to connect", hit.text)
+            for hit in hard
+        )
     ):
         yield verdict("nccl-picks-unreachable-interface", 0.6, hard)
     elif hard and facts.said(r"ipoib|\bib\w*\d|interface|unreachable"):
