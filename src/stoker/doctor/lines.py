@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 
@@ -30,20 +31,32 @@ _SEARCH_COMMAND = re.compile(
 )
 
 _PREFIXES: tuple[re.Pattern[str], ...] = (
-    re.compile(r"^\[[\w-]*?(?:rank|default|trainer|worker)[ :]?(?P<rank>\d+)(?:\|\d+)?\]:?\s*"),
-    re.compile(r"^\[\d+,(?P<rank>\d+)\](?:<\w+>)?:?\s*"),
-    re.compile(r"^\((?P<host>[A-Za-z][\w.\-]*?) pid=\d+(?:, ip=(?P<ip>[\d.]+))?\)\s*"),
-    re.compile(r"^(?P<rank>\d{1,4}):\s+"),
-    re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) [FP] "),
-    re.compile(r"^[\w.-]+\s+\|\s+"),
-    re.compile(r"^\[pod/(?P<host>[\w./-]+)\]\s*"),
+    re.compile(r"^\[[\w-]*?(?:rank|default|trainer|worker)[ :]?(?P<rank>\d+)(?:\|\d+)?\]:?\s*"),  # torchrun
+    re.compile(r"^\[\d+,(?P<rank>\d+)\](?:<\w+>)?:?\s*"),  # mpirun --tag-output
+    re.compile(r"^\((?P<host>[A-Za-z][\w.\-]*?) pid=\d+(?:, ip=(?P<ip>[\d.]+))?\)\s*"),  # Ray
+    re.compile(r"^(?P<rank>\d{1,4}):\s+"),  # srun --label
+    re.compile(
+        r"^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d) (?:stdout|stderr) [FP] "
+    ),  # the kubelet's files
+    re.compile(r"^[\w.-]+\s+\|\s+"),  # docker compose
+    re.compile(r"^\[pod/(?P<host>[\w./-]+)\]\s*"),  # kubectl logs --prefix
+    re.compile(  # syslog and journal, in any language
+        r"^(?:\w{3,4}\.?|\d{1,2}月) ?\s?\d{1,2} \d\d:\d\d:\d\d(?:\.\d+)? (?P<host>[\w.-]+) [\w./()@-]+(?:\[\d+\])?: ?"
+    ),
+    re.compile(r"^\[\s*\d+\.\d+\]\s*(?:\[\s*T?\d+\]\s*)?"),  # dmesg
+    re.compile(r"^\[?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d[\d.,]*(?:Z|[+-]\d\d:?\d\d)?\]?:?\s*"),  # a date
+    re.compile(
+        r"^-?\s*(?:[\w.]+ )?-?\s*\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\]?\s*[-:|]\s*"
+    ),  # logging
+    re.compile(r"^(?:[>|]|&gt;) "),  # a quoted mail or issue
 )
+_MAX_PREFIXES = 5
 
+_JSON_LINE = re.compile(r'^\s*\{.{0,300}?"(?:log|message|msg|MESSAGE)"\s*:\s*("(?:[^"\\]|\\.)*")')
 _NCCL = re.compile(r"(?P<host>[A-Za-z][\w.\-]*):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] ")
+_SAYS_RANK = re.compile(r"\[Rank (?P<rank>\d+)\]|\bRank (?P<rank2>\d+)\]")
 _RANK_INSIDE = re.compile(
-    r"\[Rank (?P<rank>\d+)\]|\brank(?:=|:? )(?P<rank2>\d+)\b"
-    r"|\[rank(?P<rank3>\d+)\]|\((?:\w+ )?rank (?P<rank4>\d+)\)",
-    re.IGNORECASE,
+    r"\brank(?:=|:? )(?P<rank2>\d+)\b|\[rank(?P<rank3>\d+)\]|\((?:\w+ )?rank (?P<rank4>\d+)\)", re.IGNORECASE
 )
 
 
@@ -56,12 +69,24 @@ class Origin:
 
 
 def clean(text: str) -> str:
-    """The line without colours, and with advice blanked out."""
+    """The line without colours and without the JSON that a log driver put around it, with advice blanked out."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
+    if '":' in text:
+        text = _unwrap(text)
     if _ADVICE.search(text):
         text = _ADVICE.sub(lambda match: " " * len(match.group()), text)
     return text
+
+
+def _unwrap(text: str) -> str:
+    found = _JSON_LINE.match(text)
+    if not found:
+        return text
+    try:
+        return json.loads(found[1]).rstrip("\n")
+    except ValueError:
+        return text
 
 
 def is_command(text: str) -> bool:
@@ -69,40 +94,35 @@ def is_command(text: str) -> bool:
     return bool(_SEARCH_COMMAND.match(text))
 
 
-def origin_of(text: str) -> Origin:
-    """Rank and host from the prefixes of torchrun, srun, mpirun, Ray, Kubernetes and NCCL."""
-    rank: int | None = None
-    host = ""
-    rest = text
-    for _ in range(3):
-        for prefix in _PREFIXES:
-            found = prefix.match(rest)
-            if found:
-                groups = found.groupdict()
-                if rank is None and groups.get("rank"):
-                    rank = int(groups["rank"])
-                host = host or groups.get("ip") or groups.get("host") or ""
-                rest = rest[found.end() :]
-                break
-        else:
+def _strip(text: str) -> tuple[list[re.Match[str]], str]:
+    """The prefixes at the beginning of a line, and what is left."""
+    found: list[re.Match[str]] = []
+    for _ in range(_MAX_PREFIXES):
+        match = next((match for prefix in _PREFIXES if (match := prefix.match(text))), None)
+        if match is None:
             break
+        found.append(match)
+        text = text[match.end() :]
+    return found, text
+
+
+def origin_of(text: str) -> Origin:
+    """Rank and host from what the line says, or from the prefixes of torchrun, srun, mpirun, Ray and others."""
+    prefixes, rest = _strip(text)
+    groups = [match.groupdict() for match in prefixes]
+    said = _SAYS_RANK.search(text)
     inside = _RANK_INSIDE.search(rest)
-    if rank is None and inside:
-        rank = int(next(value for value in inside.groups() if value))
+    ranks = [
+        *(said.groups() if said else ()),
+        *(group.get("rank") for group in groups),
+        *(inside.groups() if inside else ()),
+    ]
     nccl = _NCCL.search(rest)
-    if nccl:
-        host = host or nccl["host"]
-    return Origin(rank, host)
+    hosts = [*(group.get("ip") or group.get("host") for group in groups), nccl["host"] if nccl else None]
+    rank = next(filter(None, ranks), None)
+    return Origin(int(rank) if rank is not None else None, next(filter(None, hosts), ""))
 
 
 def without_prefix(text: str) -> str:
     """The line from where the program's own words begin."""
-    for _ in range(3):
-        for prefix in _PREFIXES:
-            found = prefix.match(text)
-            if found:
-                text = text[found.end() :]
-                break
-        else:
-            break
-    return text
+    return _strip(text)[1]

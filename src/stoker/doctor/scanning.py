@@ -20,6 +20,9 @@ JOIN_BYTES = 1 << 18
 WRAP_LENGTH = 60
 """A line shorter than this was not broken by a terminal."""
 
+FOLLOWING = 800
+"""How much of what follows a line is kept with it, in bytes."""
+
 BUSY = 5000
 """From this many literals found in one block on, those that can tell nothing new are dropped."""
 
@@ -34,6 +37,7 @@ class Hit:
         text: The line as it stands in the log; cut where it is very long.
         match: What matched, with its named groups, in the line without colours and advice.
         origin: Whose line it is.
+        after: What follows the line, for messages that a terminal has broken.
     """
 
     pattern: int
@@ -41,10 +45,17 @@ class Hit:
     text: str
     match: re.Match[str]
     origin: Origin
+    after: str = ""
 
     def __getitem__(self, group: str) -> str:
         """A named group of the match; empty where it took no part."""
         return self.match.groupdict().get(group) or ""
+
+    def readings(self) -> tuple[str, str, str]:
+        """From the match on: the line alone, and with its followers joined as a terminal may have broken it."""
+        start = self.match.string[self.match.start() :]
+        following = [without_prefix(line.rstrip("\r")) for line in self.after.lstrip("\r\n").split("\n")[:8]]
+        return start, "".join([start, *following]), " ".join([start, *map(str.strip, following)])
 
 
 @dataclass
@@ -105,7 +116,8 @@ class Scanner:
             if raw is not block:
                 raw_lines = raw_lines or raw.split(b"\n")
                 quoted = _raw_segment(raw_lines[line - self.scan.lines - 1], text)
-            self.match_line(text, quoted, line, candidate.literals)
+            after = block[candidate.end : candidate.end + FOLLOWING]
+            self.match_line(text, quoted, line, candidate.literals, after)
         self.scan.lines += block.count(b"\n", repeated)
         self.scan.size += len(raw) - repeated
         if len(found) > BUSY and len(self._full) > self._full_when_dropped:
@@ -129,22 +141,25 @@ class Scanner:
         if current.literals:
             yield current
 
-    def match_line(self, text: str, quoted: str, line: int, literals: Iterable[int]) -> None:
-        """Try the patterns that belong to the literals found in a line."""
+    def match_line(
+        self, text: str, quoted: str, line: int, literals: Iterable[int], after: bytes = b""
+    ) -> None:
+        """Try the patterns that belong to the literals found in a line, with and without its prefix."""
         words = clean(text)
         if is_command(words):
             return
+        bare: str | None = None
         origin: Origin | None = None
-        tried: set[int] = set()
-        for literal in literals:
-            for number in self._catalogue.by_literal[literal]:
-                if number in tried or number in self._full:
-                    continue
-                tried.add(number)
-                match = self._catalogue.regex(number).search(words)
-                if match:
-                    origin = origin or origin_of(words)
-                    self._keep(Hit(number, line, quoted, match, origin))
+        numbers = {number for literal in literals for number in self._catalogue.by_literal[literal]}
+        for number in numbers - self._full:
+            regex = self._catalogue.regex(number)
+            match = regex.search(words)
+            if match is None and regex.pattern.startswith("^"):
+                bare = without_prefix(words).strip() if bare is None else bare
+                match = regex.search(bare)
+            if match:
+                origin = origin or origin_of(words)
+                self._keep(Hit(number, line, quoted, match, origin, _decode(after)))
 
     def _keep(self, hit: Hit) -> None:
         hits = self.scan.hits[hit.pattern]

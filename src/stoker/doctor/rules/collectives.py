@@ -74,7 +74,8 @@ def _extremes(latest: dict[int, Hit], group: str) -> list[Hit]:
 def _judge_fingerprints(facts: Facts) -> Iterator[Verdict]:
     """`TORCH_DISTRIBUTED_DEBUG=DETAIL` compares the ranks: the operation, or the first dimension only?"""
     for hit in facts.hits("fingerprint"):
-        found = re.findall(r"OpType=(\w+)(?:, TensorShape=\[([^\]]*)\])?", hit.match.string)
+        text = max(hit.readings()[:2], key=lambda reading: min(2, reading.count("OpType=")))
+        found = re.findall(r"OpType=(\w+)(?:, TensorShape=\[([^\]]*)\])?", text)[:2]
         operations = {operation for operation, _ in found}
         shapes = {tuple(shape.split(",")) for _, shape in found}
         if len(operations) == 1 and len(shapes) > 1:

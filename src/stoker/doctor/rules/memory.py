@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from stoker.doctor.reasoning import Facts, Verdict, verdict
 from stoker.doctor.scanning import Hit
@@ -93,7 +93,7 @@ def judge_memory(facts: Facts) -> Iterator[Verdict]:
     hits = facts.hits("oom")
     evaluation = facts.hits("evaluation_frame")
     for hit in _distinct(hits):
-        figures = read_out_of_memory(_whole_message(hit))
+        figures = _read_broken(hit)
         yield from _judge_one(hit, figures)
     any_hit = hits or facts.hits("oom_bare")
     near = [frame for frame in evaluation if any(-60 <= hit.line - frame.line <= 60 for hit in any_hit)]
@@ -103,8 +103,12 @@ def judge_memory(facts: Facts) -> Iterator[Verdict]:
         yield verdict("cuda-oom-model-too-big", 0.5, any_hit)
 
 
-def _whole_message(hit: Hit) -> str:
-    return hit.match.string[hit.match.start() :]
+def _read_broken(hit: Hit) -> OutOfMemory | None:
+    """The figures of a message, also where a terminal has broken it into lines: the reading that has most."""
+    figures = [found for text in hit.readings() if (found := read_out_of_memory(text))]
+    if not figures or (figures[0].capacity is not None and figures[0].allocated is not None):
+        return figures[0] if figures else None
+    return max(figures, key=lambda found: sum(value is not None for value in astuple(found)))
 
 
 def _distinct(hits: list[Hit]) -> list[Hit]:
