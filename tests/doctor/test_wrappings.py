@@ -63,6 +63,8 @@ def test_a_wrapping_does_not_change_the_answer(wrapping: str) -> None:
         ("Nov  3 08:12:01 n4 kernel: NVRM: x", None, "n4", "NVRM: x"),
         ("11月 03 08:12:01 n4 kernel: NVRM: x", None, "n4", "NVRM: x"),
         ("[  901.112] NVRM: x", None, "", "NVRM: x"),
+        ("[Fri Mar  3 04:44:24 2023] NVRM: x", None, "", "NVRM: x"),
+        ("[五 3月  3 04:44:24 2023] NVRM: x", None, "", "NVRM: x"),
         ("n1:88:121 [3] NCCL INFO x", None, "n1", "n1:88:121 [3] NCCL INFO x"),
         ("[rank0]:[E a.cpp:1] [Rank 5] Watchdog", 5, "", "[E a.cpp:1] [Rank 5] Watchdog"),
         ("2026-11-30 10:00:00,123 - train - ERROR - x", None, "", "x"),

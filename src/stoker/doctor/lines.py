@@ -41,9 +41,11 @@ _PREFIXES: tuple[re.Pattern[str], ...] = (
     re.compile(r"^[\w.-]+\s+\|\s+"),  # docker compose
     re.compile(r"^\[pod/(?P<host>[\w./-]+)\]\s*"),  # kubectl logs --prefix
     re.compile(  # syslog and journal, in any language
-        r"^(?:\w{3,4}\.?|\d{1,2}月) ?\s?\d{1,2} \d\d:\d\d:\d\d(?:\.\d+)? (?P<host>[\w.-]+) [\w./()@-]+(?:\[\d+\])?: ?"
+        r"^(?:\w{3,4}\.?|\d{1,2}月) ?\s?\d{1,2} \d\d:\d\d:\d\d(?:\.\d+)? "
+        r"(?P<host>[\w.-]+) [\w./()@-]+(?:\[\d+\])?: ?"
     ),
     re.compile(r"^\[\s*\d+\.\d+\]\s*(?:\[\s*T?\d+\]\s*)?"),  # dmesg
+    re.compile(r"^\[[^\]]{6,40}\d\d:\d\d:\d\d \d{4}\]\s*"),  # dmesg -T, in any language
     re.compile(r"^\[?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d[\d.,]*(?:Z|[+-]\d\d:?\d\d)?\]?:?\s*"),  # a date
     re.compile(
         r"^-?\s*(?:[\w.]+ )?-?\s*\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\]?\s*[-:|]\s*"
@@ -69,7 +71,7 @@ class Origin:
 
 
 def clean(text: str) -> str:
-    """The line without colours and without the JSON that a log driver put around it, with advice blanked out."""
+    """The line without colours, without the JSON of a log driver, and with advice blanked out."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if '":' in text:
@@ -107,7 +109,7 @@ def _strip(text: str) -> tuple[list[re.Match[str]], str]:
 
 
 def origin_of(text: str) -> Origin:
-    """Rank and host from what the line says, or from the prefixes of torchrun, srun, mpirun, Ray and others."""
+    """Rank and host from what the line says, or from the prefix of its launcher."""
     prefixes, rest = _strip(text)
     groups = [match.groupdict() for match in prefixes]
     said = _SAYS_RANK.search(text)

@@ -27,6 +27,7 @@ _WORDS = {
         "context": "said",
         "line": "line {line}",
         "source": "Source",
+        "colon": ":",
     },
     "zh": {
         "nothing": "在 {lines} 行中没有发现问题。",
@@ -42,6 +43,7 @@ _WORDS = {
         "context": "补充说明",
         "line": "第 {line} 行",
         "source": "来源",
+        "colon": "：",
     },
 }
 
@@ -63,23 +65,23 @@ def _full(finding: Finding, words: dict[str, str]) -> str:
         finding.title,
         f"[{finding.cause}, {words['confidence'].format(percent=round(finding.confidence * 100))}]",
         "",
-        f"{words['shows']}:",
+        words["shows"] + words["colon"],
         *_evidence(finding, words),
         "",
-        f"{words['means']}:",
+        words["means"] + words["colon"],
         *_wrapped(finding.meaning),
         "",
-        f"{words['fix']}:",
+        words["fix"] + words["colon"],
     ]
     for number, step in enumerate(finding.fix, 1):
         lines += _wrapped(step, first=f"  {number}. ")
     if finding.confirm:
-        lines += ["", f"{words['confirm']}:", *_wrapped(finding.confirm)]
+        lines += ["", words["confirm"] + words["colon"], *_wrapped(finding.confirm)]
     if finding.collect:
-        lines += ["", f"{words['collect']}:"]
+        lines += ["", words["collect"] + words["colon"]]
         for item in finding.collect:
             lines += _wrapped(item, first="  - ")
-    lines += ["", f"{words['source']}: {finding.source}"]
+    lines += ["", words["source"] + words["colon"] + " " + finding.source]
     return "\n".join(lines)
 
 

@@ -52,7 +52,7 @@ class Hit:
         return self.match.groupdict().get(group) or ""
 
     def readings(self) -> tuple[str, str, str]:
-        """From the match on: the line alone, and with its followers joined as a terminal may have broken it."""
+        """From the match on: the line alone, and joined with its followers in two ways."""
         start = self.match.string[self.match.start() :]
         following = [without_prefix(line.rstrip("\r")) for line in self.after.lstrip("\r\n").split("\n")[:8]]
         return start, "".join([start, *following]), " ".join([start, *map(str.strip, following)])
