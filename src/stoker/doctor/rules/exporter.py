@@ -9,28 +9,30 @@ from stoker.doctor.reasoning import Facts, Verdict, verdict
 from stoker.doctor.scanning import Hit
 
 BUSY_PERCENT = 50.0
-_GPU = re.compile(r'\bgpu="([^"]*)"')
+_DEVICE = re.compile(r'\b(?:UUID|uuid)="([^"]+)"'), re.compile(r'\bgpu="([^"]*)"')
 
 
 def judge_exporter(facts: Facts) -> Iterator[Verdict]:
     """Zero profiling beside a busy device, and MIG samples without a pod beside others with one."""
-    busy: dict[str, Hit] = {}
-    silent: dict[str, Hit] = {}
+    busy: dict[str, list[Hit]] = {}
+    active: dict[str, list[Hit]] = {}
     for hit in facts.hits("exporter_sample"):
-        value, gpu = _value(hit), _GPU.search(hit["labels"])
-        if gpu is None or value is None:
-            continue
-        if hit["name"].upper() == "GPU_UTIL":
-            if value >= BUSY_PERCENT:
-                busy[gpu[1]] = hit
-        elif value == 0.0 and hit["name"].upper() in {"GR_ENGINE_ACTIVE", "SM_ACTIVE"}:
-            silent[gpu[1]] = hit
-    for gpu in sorted(busy.keys() & silent.keys()):
-        yield verdict(
-            "dcgm-profiling-stuck-after-xid", 0.9, [busy[gpu]], [silent[gpu]], facts.hits("xid")[:1]
-        )
-        return
+        kind = busy if hit["name"].upper() == "GPU_UTIL" else active
+        if (device := _device(hit)) and hit["name"].upper() in {"GPU_UTIL", "GR_ENGINE_ACTIVE", "SM_ACTIVE"}:
+            kind.setdefault(device, []).append(hit)
+    for device in busy.keys() & active.keys():
+        loaded = all((_value(hit) or 0.0) >= BUSY_PERCENT for hit in busy[device])
+        silent = all(_value(hit) == 0.0 for hit in active[device])
+        if loaded and silent:
+            shown = busy[device][:2], active[device][:2], facts.hits("xid")[:1]
+            yield verdict("dcgm-profiling-stuck-after-xid", 0.9, *shown)
+            break
     yield from _mig_without_pod(facts)
+
+
+def _device(hit: Hit) -> str | None:
+    """The device of a sample; numbers repeat from machine to machine, so its UUID where there is one."""
+    return next((found[1] for pattern in _DEVICE if (found := pattern.search(hit["labels"]))), None)
 
 
 def _value(hit: Hit) -> float | None:

@@ -38,11 +38,10 @@ def judge_temperatures(facts: Facts) -> Iterator[Verdict]:
 def judge_nvlinks(facts: Facts) -> Iterator[Verdict]:
     """Some links of a GPU down is a fault; all down is a card without a bridge, unless it is SXM."""
     headers = facts.hits("smi_gpu_header")
-    by_gpu: dict[int, list[Hit]] = {}
-    for row in facts.hits("nvlink_row"):
-        above = [header.line for header in headers if header.line < row.line]
-        by_gpu.setdefault(max(above, default=0), []).append(row)
-    for start, rows in by_gpu.items():
+    for start, rows in _links_by_header(headers, facts.hits("nvlink_row")).items():
+        numbers = [int(row["link"]) for row in rows]
+        if numbers != sorted(set(numbers)):
+            continue  # pieces of several tables
         down = [row for row in rows if row["state"] == "<inactive>"]
         name = next((header["name"] for header in headers if header.line == start), "")
         if down and len(down) < len(rows):
@@ -53,6 +52,21 @@ def judge_nvlinks(facts: Facts) -> Iterator[Verdict]:
         if down and re.search(r"SXM|HGX|GB\d00", name + facts.context):
             yield verdict("nvlink-links-inactive", 0.75, down)
             return
+
+
+def _links_by_header(headers: list[Hit], rows: list[Hit]) -> dict[int, list[Hit]]:
+    """The links of each GPU, which follow its line without a gap, by the number of that line."""
+    starts = {header.line for header in headers}
+    links: dict[int, list[Hit]] = {}
+    start, previous = 0, 0
+    for row in rows:
+        if row.line - 1 in starts:
+            start = row.line - 1
+        elif row.line != previous + 1 and previous:
+            start = -row.line
+        links.setdefault(start, []).append(row)
+        previous = row.line
+    return links
 
 
 def judge_ecc_column(facts: Facts) -> Iterator[Verdict]:
