@@ -35,9 +35,8 @@ def facts_of(log: str, context: str = "") -> Facts:
         (  # torch 2.1 and later
             "Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 80.00 GiB of which 1.00 GiB is free. "
             "Process 77 has 30.00 GiB memory in use. Including non-PyTorch memory, this process has "
-            "49.00 GiB memory in use. Of the allocated memory 48.00 GiB is allocated by PyTorch, and 512.00 MiB "
-            "is "
-            "reserved by PyTorch but unallocated.",
+            "49.00 GiB memory in use. Of the allocated memory 48.00 GiB is allocated by PyTorch, "
+            "and 512.00 MiB is reserved by PyTorch but unallocated.",
             OutOfMemory(2 * GIB, 80 * GIB, 1 * GIB, 48 * GIB, 512 * MIB, 30 * GIB, 2),
         ),
         ("nothing of the kind", None),
