@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -85,6 +86,22 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(tmp_path: Path, name: str) 
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_terminal_that_knows_only_ascii_gets_an_answer(form: str) -> None:
+    line = "错误 RuntimeError: CUDA error: uncorrectable ECC error encountered ☃\n"
+    done = subprocess.run(
+        [sys.executable, "-m", "stoker", "doctor", "log", "--format", form, "--context", "é", "-"],
+        input=line.encode(),
+        capture_output=True,
+        timeout=30,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == ExitCode.FAILED, done.stderr
+    if form == "json":
+        assert json.loads(done.stdout)["findings"][0]["evidence"][0]["text"] == line.strip()
 
 
 def test_the_log_command_loads_nothing_heavy() -> None:

@@ -50,4 +50,4 @@ UNRELATED = [
     for log in HEALTHY
     if not any(word in log for word in ("GPU0", "Throttle", "Event Reasons", "RTX", "Link 0"))
 ]
-"""Without facts about other hardware: a card model, a matrix or a table of links torn apart does change an answer."""
+"""Without facts about other hardware: a card model, a matrix or torn tables of links do change an answer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Annotated, Literal
 
 import typer
@@ -46,16 +47,20 @@ def log(
     """
     from stoker.doctor.log import diagnose
 
+    if file == "-" and sys.stdin.isatty():
+        typer.echo("Paste the log, then press Ctrl-D on a line of its own.", err=True)
     language = lang or _language_of_environment()
     diagnosis = diagnose(file, context=context, language=language)
     if form == "json":
         import json
 
-        typer.echo(json.dumps(diagnosis.to_json(), ensure_ascii=False, indent=1))
+        utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+        typer.echo(json.dumps(diagnosis.to_json(), ensure_ascii=not utf8, indent=1))
     else:
         from stoker.doctor.render import render_text
 
-        typer.echo(render_text(diagnosis, language))
+        encoding = sys.stdout.encoding or "utf-8"  # a log may hold what the terminal cannot show
+        typer.echo(render_text(diagnosis, language).encode(encoding, "replace").decode(encoding))
     if diagnosis.findings:
         raise typer.Exit(ExitCode.FAILED)
 

@@ -75,6 +75,7 @@ def diagnose_blocks(
 ) -> Diagnosis:
     """Say what is wrong in a log that comes in blocks, as `read_blocks` yields them."""
     catalogue = load_catalogue()
+    context = context.encode("utf-8", "replace").decode()  # an argument may hold bytes of another encoding
     scan = scan_blocks(blocks, catalogue)
     verdicts = judge(catalogue, scan, context)
     texts = load_texts(language) if verdicts else {}

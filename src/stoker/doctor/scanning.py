@@ -170,6 +170,7 @@ class Scanner:
     def rejoin(self, text: bytes) -> None:
         """Read a small log once more with its wrapped lines joined, for what is not within one line."""
         known = set(self.scan.hits)
+        raw = [_decode(line) for line in text.split(b"\n")]
         lines = [_decode(line) for line in ANSI_BYTES.sub(b"", text).split(b"\n")]
         joined = list(_joined_lines(lines))
         if not joined:
@@ -180,7 +181,7 @@ class Scanner:
             entry += blob.count(b"\n", at, candidate.start)
             at = candidate.start
             index, _ = joined[entry]
-            quoted = lines[index].strip("\r")
+            quoted = raw[index].strip("\r")
             words = clean(_decode(blob[candidate.start : candidate.end]))
             for number in {
                 n for literal in candidate.literals for n in self._catalogue.by_literal[literal]
