@@ -15,6 +15,8 @@ _OPTIONAL = re.compile(r"libnvinfer|libcuda\.so")
 def judge_tensorflow(facts: Facts) -> Iterator[Verdict]:
     """Only cuDNN missing, CUDA of another version, or nothing found at all."""
     missing = [hit for hit in facts.hits("missing_library") if not _OPTIONAL.match(hit["library"])]
+    if facts.said(r"\bno gpu|cpu[- ]only|without (a )?gpu"):
+        return  # TensorFlow itself says to ignore it then
     if not missing or not (facts.has("tf_mentioned") or facts.said("tensorflow|tf[ -]?[12]|keras")):
         return
     present = facts.hits("present_library")
