@@ -45,6 +45,8 @@ def help_text() -> str:
 def json_schema() -> dict[str, Any]:
     """JSON schema of a run file (draft 2020-12), for editors."""
     schema = RunSpec.model_json_schema(mode="validation")
+    task = schema["properties"]["task"]
+    task["anyOf"] = [{"type": "string"}, {"$ref": task.pop("$ref")}]  # the short form is read before the fields are
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Union, cast, get_args, get_origin
 
-import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
@@ -136,22 +135,35 @@ def _apply(
             continue
         try:
             new = read_value(text)
-        except yaml.YAMLError:
+        except ValueError:
             mistakes.append(Mistake(f"{word!r}: the value is not valid YAML; quote it", "command line"))
             continue
         path = tuple(key.split("."))
-        node = tree
-        for part in path[:-1]:
-            inner = node.get(part)
-            if part == "task" and isinstance(inner, str):
-                inner = {"use": inner}
-            node[part] = inner if isinstance(inner, dict) else {}
-            node = node[part]
-        node[path[-1]] = new
+        plain = _set(tree, path, new)
+        if plain is not None:
+            mistakes.append(Mistake(f"{key} cannot be set: {plain} is no section but a value", "command line"))
+            continue
         for known in [known for known in places if known[: len(path)] == path]:
             del places[known]
         places[path] = f"command line ({word})"
     return tree, mistakes
+
+
+def _set(tree: dict[str, Any], path: KeyPath, new: Any) -> str | None:
+    """Set a value, making the sections above it; the key above it that is no section, if there is one."""
+    node = tree
+    for depth, part in enumerate(path[:-1], start=1):
+        inner: Any = node.get(part)
+        if part == "task" and isinstance(inner, str):
+            inner = {"use": inner}
+        if inner is None:
+            inner = {}
+        if not isinstance(inner, dict):
+            return ".".join(path[:depth])
+        node[part] = inner
+        node = cast(dict[str, Any], inner)
+    node[path[-1]] = new
+    return None
 
 
 def _copy(value: Any) -> Any:
@@ -217,6 +229,8 @@ def _accepted(path: KeyPath, errors: Sequence[ErrorDetails]) -> str:
         context = error.get("ctx", {})
         if error["type"] == "literal_error":
             ways.append(str(context["expected"]))
+        elif error["type"] == "finite_number":
+            ways.append("a finite number")
         elif error["type"].startswith(("int_", "bool_", "float_", "string_", "dict_")):
             noun = {"int": "a whole number", "bool": "true or false", "float": "a number", "string": "text",
                     "dict": "a mapping"}  # fmt: skip

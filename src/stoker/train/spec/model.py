@@ -55,7 +55,14 @@ def _known_checkpointing(setting: str) -> str:
 class Section(BaseModel):
     """A group of fields: unknown keys are mistakes, and nothing changes after reading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        validate_default=True,
+        strict=True,
+        allow_inf_nan=False,
+    )
 
 
 class TaskSection(Section):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
@@ -74,7 +75,8 @@ class Quantity:
             return None
         number, word = match.groups()
         unit, factor = _SPELLINGS.get(word.lower().removesuffix("s"), (None, 1.0))
-        return None if unit is None else cls(float(number) * factor, unit)
+        amount = float(number.replace("_", "")) * factor
+        return None if unit is None or not math.isfinite(amount) else cls(amount, unit)
 
     def __str__(self) -> str:
         if self.unit == "never":
@@ -100,6 +102,8 @@ class _In:
         quantity = Quantity.parse(text, self.units)
         if quantity.unit != "never" and quantity.amount <= self.least:
             raise ValueError(f"{text!r} must be more than {max(self.least, 0):g}")
+        if quantity.unit == "percent" and quantity.amount > 100:
+            raise ValueError(f"{text!r} is more than the whole run: write at most 100 %")
         return quantity
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

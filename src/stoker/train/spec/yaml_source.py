@@ -13,12 +13,18 @@ from stoker.errors import Mistake, UserError
 Path = tuple[str, ...]
 
 
+NOT_YAML = (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError)
+"""What PyYAML raises: the plain ones for a date or number that there is not, and for a value that holds itself."""
+
+
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1 as PyYAML reads it, but `1e-3` is a number, as everybody means it."""
+    """YAML 1.1 as PyYAML reads it, but `1e-3` and `1.5e3` are numbers, as everybody means them."""
 
 
 _Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+$"), list("-+0123456789")
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)[eE][-+]?[0-9]+$"),
+    list("-+.0123456789"),
 )
 
 
@@ -35,17 +41,16 @@ def read_yaml(text: str, name: str) -> tuple[Any, dict[Path, str]]:
     Raises:
         UserError: It is not YAML, or a key stands twice.
     """
-    loader = _Loader(text)
     try:
+        loader = _Loader(text)
         node = loader.get_single_node()
+        lines = list(_key_lines(node, ()))  # before the value is built, which mixes merged keys (<<) with own ones
         value = None if node is None else loader.construct_document(node)
-    except yaml.YAMLError as error:
+    except NOT_YAML as error:
         raise UserError(_syntax_mistake(error, name)) from None
-    finally:
-        loader.dispose()
     places: dict[Path, str] = {}
     twice: list[Mistake] = []
-    for path, line in _key_lines(node, ()):
+    for path, line in lines:
         where = f"{name}:{line}"
         if path in places:
             twice.append(Mistake(f"{'.'.join(path)} stands twice (first at {places[path]}): keep one", where))
@@ -56,8 +61,16 @@ def read_yaml(text: str, name: str) -> tuple[Any, dict[Path, str]]:
 
 
 def read_value(text: str) -> Any:
-    """One value as written on the command line, such as `3e-4`, `[0.9, 0.95]` or `auto`."""
-    return yaml.load(text, _Loader)  # a SafeLoader: builds plain values only
+    """One value as written on the command line, such as `3e-4`, `[0.9, 0.95]` or `auto`.
+
+    Raises:
+        ValueError: It is not YAML.
+    """
+    try:
+        value, _ = read_yaml(text, "value")
+    except UserError as error:
+        raise ValueError(str(error)) from None
+    return value
 
 
 def _key_lines(node: yaml.Node | None, path: Path) -> Iterator[tuple[Path, int]]:
@@ -71,7 +84,9 @@ def _key_lines(node: yaml.Node | None, path: Path) -> Iterator[tuple[Path, int]]
             yield from _key_lines(value, (*path, str(number)))
 
 
-def _syntax_mistake(error: yaml.YAMLError, name: str) -> Mistake:
+def _syntax_mistake(error: Exception, name: str) -> Mistake:
+    if isinstance(error, RecursionError):
+        return Mistake("this is not valid YAML: it is nested without end", name)
     mark = getattr(error, "problem_mark", None)
     problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
     return Mistake(f"this is not valid YAML: {problem}", f"{name}:{mark.line + 1}" if mark else name)
