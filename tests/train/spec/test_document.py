@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
+import yaml
 
 from stoker.errors import UserError
 from stoker.train.spec.document import explain, help_text, json_schema, reference_page
 from stoker.train.spec.load import all_keys, section_of
 from stoker.train.spec.model import RunSpec
 
+ROOT = Path(__file__).parents[3]
 PLAIN = [key for key in all_keys() if "." in key or section_of(RunSpec, key) is None]
 
 
@@ -57,6 +63,38 @@ def _class_of(section: str) -> str:
     kind = section_of(RunSpec, section)
     assert kind is not None
     return kind.__name__
+
+
+def test_the_schema_accepts_the_digits_run_file() -> None:
+    """By a small reader of the words that our schema uses."""
+    schema = json_schema()
+    run_file = yaml.safe_load((ROOT / "examples/digits/run.yaml").read_text().replace("3e-3", "0.003"))
+    assert not list(_refusals(run_file, schema, schema))
+    wrong = run_file | {"seed": "x", "epochs": 3, "batch": {"global_size": 0}, "precision": "fp8"}
+    assert set(_refusals(wrong, schema, schema)) == {"seed", "epochs", "global_size", "precision"}
+    assert not list(_refusals({"task": {"use": "a:b"}, "duration": "1 step"}, schema, schema))
+
+
+def _refusals(value: Any, schema: dict[str, Any], root: dict[str, Any], key: str = "") -> Iterator[str]:
+    if "$ref" in schema:
+        schema = root["$defs"][schema["$ref"].removeprefix("#/$defs/")]
+    if "anyOf" in schema:
+        if all(list(_refusals(value, one, root, key)) for one in schema["anyOf"]):
+            yield key
+        return
+    kinds = {"string": str, "object": dict, "integer": int, "number": int | float, "boolean": bool, "null": type(None)}
+    wrong = "type" in schema and not isinstance(value, kinds[schema["type"]])
+    wrong |= value not in schema.get("enum", [value])
+    wrong |= value != schema.get("const", value)
+    if wrong or ("minimum" in schema and value < schema["minimum"]):
+        yield key
+    if isinstance(value, dict) and "properties" in schema:
+        assert set(schema.get("required", [])) <= value.keys()
+        for name, inner in value.items():
+            if name in schema["properties"]:
+                yield from _refusals(inner, schema["properties"][name], root, name)
+            elif not schema["additionalProperties"]:
+                yield name
 
 
 def test_the_reference_page_has_every_field() -> None:

@@ -79,6 +79,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_bytes(b"\xff\xd8\xff\xe0 JFIF")
     with pytest.raises(UserError, match="cannot be read"):
         load_spec(tmp_path / "run.yaml")
+    (tmp_path / "run.yaml").write_bytes(b"\x7fELF\x00\x01\x02")
+    with pytest.raises(UserError, match="not valid YAML"):
+        load_spec(tmp_path / "run.yaml")
 
 
 def test_command_line_over_file_over_default(tmp_path: Path) -> None:
@@ -107,6 +110,96 @@ def test_numbers_as_everybody_means_them() -> None:
     assert options == {"eps": 1e-8, "betas": [0.9, 0.95]}
 
 
+WRONG: list[tuple[str, Any, str]] = [
+    ("seed", "5", "write a whole number"),
+    ("seed", 1.5, "write a whole number"),
+    ("seed", -1, "write a number greater than or equal to 0"),
+    ("seed", 2**63, "write a number less than 9223372036854775808"),
+    ("deterministic", "yes", "write true or false"),
+    ("deterministic", 1, "write true or false"),
+    ("task", 5, "task is a section"),
+    ("task.use", 5, "write text"),
+    ("task.options", [1], "write a mapping"),
+    ("duration", 20, "write '20 epochs'"),
+    ("duration", "0 epochs", "must be more than 0"),
+    ("duration", "5 %", "write '20 epochs'"),
+    ("duration", "1e999 steps", "write '20 epochs'"),
+    ("duration", "never", "write '20 epochs'"),
+    ("batch", [1, 2], "batch is a section"),
+    ("batch.global_size", True, "write a whole number"),
+    ("batch.global_size", 0, "write a number greater than or equal to 1"),
+    ("batch.micro_size", 0, "write 'auto' or a number greater than or equal to 1"),
+    ("batch.micro_size", 64, "larger than global_size 32: write at most 32"),
+    ("data.workers", -1, "write 'auto' or a number greater than or equal to 0"),
+    ("data.last_batch", "dorp", "did you mean 'drop'?"),
+    ("optimizer.lr", 0, "write a number greater than 0"),
+    ("optimizer.lr", float("inf"), "write a finite number"),
+    ("optimizer.lr", float("nan"), "write a finite number"),
+    ("optimizer.lr", True, "write a number"),
+    ("optimizer.options", "momentum", "write a mapping"),
+    ("schedule.warmup", "150 %", "write at most 100 %"),
+    ("schedule.warmup", "2 hours", "write '500 steps', '20 epochs' or '5 %'"),
+    ("schedule.final", 2, "write a number less than or equal to 1"),
+    ("schedule.drop_every", "2 hours", "write '20 epochs' or '500 steps'"),
+    ("memory.activation_checkpointing", "every 0", "write 'none', 'full' or 'every 2'"),
+    ("gradient.clip_norm", 0, "write a number greater than 0"),
+    ("evaluate.every", "3 tokens", "or 'never'"),
+    ("checkpoint.keep", 0, "write a number greater than or equal to 1"),
+    ("checkpoint.resume", False, "write text"),
+    ("version", 2, "write 1"),
+    ("output", 5, "write text"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "remedy"), WRONG)
+def test_a_wrong_value_is_named_with_what_to_write(key: str, value: Any, remedy: str) -> None:
+    tree: dict[str, Any] = {**LEAST, "task": {"use": "digits.py:Digits"}}
+    *sections, field = key.split(".")
+    node = tree
+    for section in sections:
+        node = node.setdefault(section, {})
+    node[field] = value
+    with pytest.raises(UserError) as caught:
+        parse_spec(tree)
+    (mistake,) = caught.value.mistakes
+    assert key.split(".")[0] in mistake.message
+    assert remedy in mistake.message
+    assert mistake.where == "spec"
+
+
+def test_an_override_below_a_plain_value() -> None:
+    """It neither hides the file's mistake nor is it lost without a word."""
+    with pytest.raises(UserError) as caught:
+        parse_spec({**LEAST, "optimizer": "adamw", "seed": 3}, overrides=["optimizer.lr=1", "seed.x.y=2"])
+    assert [str(mistake) for mistake in caught.value.mistakes] == [
+        "command line: optimizer.lr cannot be set: optimizer is no section but a value",
+        "command line: seed.x.y cannot be set: seed is no section but a value",
+        "spec: optimizer is a section: write its fields below it, indented",
+    ]
+
+
+def test_overrides_make_sections_and_keep_the_short_task() -> None:
+    spec = parse_spec({**LEAST, "evaluate": None}, overrides=["task.options.a.b=1", "evaluate.every=never"])
+    assert (spec.task.use, spec.task.options) == ("digits.py:Digits", {"a": {"b": 1}})
+    assert spec.evaluate.every.unit == "never"
+
+
+def test_the_last_override_of_a_key_wins() -> None:
+    assert parse_spec(LEAST, overrides=["seed=1", "seed=2"]).seed == 2
+
+
+@pytest.mark.parametrize("text", ["2020-13-45", "\x00", "&a [*a]", "!!int x"])
+def test_an_override_that_is_no_yaml(text: str) -> None:
+    with pytest.raises(UserError, match="the value is not valid YAML; quote it"):
+        parse_spec(LEAST, overrides=[f"seed={text}"])
+
+
+def test_what_is_given_is_left_alone() -> None:
+    given: dict[str, Any] = {**LEAST, "optimizer": {"options": {"betas": [0.9, 0.95]}}}
+    parse_spec(given, overrides=["optimizer.options.betas=[0, 0]", "seed=4"])
+    assert given == {**LEAST, "optimizer": {"options": {"betas": [0.9, 0.95]}}}
+
+
 @pytest.mark.parametrize(
     ("key", "meant"),
     [
@@ -132,7 +225,9 @@ _VALUES = st.recursive(
 
 @given(
     keys=st.dictionaries(st.sampled_from([*RunSpec.model_fields, "epochs", ""]), _VALUES, max_size=6),
-    words=st.lists(st.text(max_size=12), max_size=2),
+    words=st.lists(
+        st.text(max_size=12) | st.builds("{}={}".format, st.sampled_from(all_keys()), st.text()), max_size=2
+    ),
 )
 @settings(max_examples=150, deadline=None)
 def test_anything_is_a_spec_or_a_mistake(keys: dict[str, Any], words: list[str]) -> None:

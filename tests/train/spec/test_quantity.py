@@ -19,6 +19,18 @@ from stoker.train.spec.quantity import Quantity
         ("3 Days", 259200, "seconds"),
         ("3e9 tokens", 3e9, "tokens"),
         ("1_000 steps", 1000, "steps"),
+        ("1_0_ steps", 10, "steps"),
+        (" 7 EPOCHS ", 7, "epochs"),
+        ("30 seconds", 30, "seconds"),
+        ("1 second", 1, "seconds"),
+        ("1 minute", 60, "seconds"),
+        ("1 hour", 3600, "seconds"),
+        ("1 day", 86400, "seconds"),
+        ("1 token", 1, "tokens"),
+        ("2.5e-1 days", 21600, "seconds"),
+        ("1.5 tokens", 1.5, "tokens"),
+        ("0 steps", 0, "steps"),
+        (Quantity(3, "steps"), 3, "steps"),
         ("5 %", 5, "percent"),
         ("5 percent", 5, "percent"),
         ("never", 0, "never"),
@@ -30,9 +42,15 @@ def test_what_people_write(text: object, amount: float, unit: str) -> None:
     assert Quantity.parse(text) == Quantity(amount, unit)  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.parametrize("text", ["", "epochs", "20", "20 epoks", "-3 steps", "1 2 steps", None, [], "2.5 steps", True])
+REFUSED = [
+    "", "epochs", "20", "20 epoks", "-3 steps", "1 2 steps", None, [], "2.5 steps", True, 1.5, "1e999 steps",
+    "never 3", "1 %%", "_1 steps", b"1 step", "1 step\n2",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", REFUSED)
 def test_what_is_refused(text: object) -> None:
-    with pytest.raises(ValueError, match="not understood|not a whole number"):
+    with pytest.raises(ValueError, match=r"not understood|not a whole number"):
         Quantity.parse(text)
 
 
@@ -51,3 +69,14 @@ def test_written_and_read_again(amount: int, unit: str) -> None:
 def test_times_are_written_and_read_again(seconds: float, unit: str) -> None:
     quantity = Quantity(seconds, unit)  # pyright: ignore[reportArgumentType]
     assert Quantity.parse(str(quantity)).amount == pytest.approx(seconds)
+
+
+@given(text=st.text() | st.from_regex(r"[0-9._eE+-]{1,6} ?(steps|epochs|hours|tokens|%|x)"))
+def test_any_text_is_a_quantity_or_a_value_error(text: str) -> None:
+    try:
+        quantity = Quantity.parse(text)
+    except ValueError as error:
+        assert repr(text) in str(error)
+    else:
+        assert quantity.amount >= 0
+        assert Quantity.parse(str(quantity)) == quantity
