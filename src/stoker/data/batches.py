@@ -119,11 +119,13 @@ def global_batches(
     length: int, size: int, last_batch: Literal["keep", "drop"], start: Position
 ) -> Iterator[GlobalBatch]:
     """The steps of a run from `start` on, without end."""
-    usable = length - length % size if last_batch == "drop" else length
     step, epoch, offset = start.step, start.epoch, start.offset
     while True:
+        rest = length - offset
+        usable = length - rest % size if last_batch == "drop" else length
         if offset >= usable:  # the batch size was changed in mid-epoch, and less than one batch is left
             epoch, offset = epoch + 1, 0
+            continue
         stop = min(offset + size, usable)
         step += 1
         batch = GlobalBatch(step, epoch, offset, stop, ends_epoch=stop == usable)
