@@ -37,12 +37,16 @@ def save_weights(model: nn.Module, path: Path, world: World) -> None:
 
 
 def _unshared(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    seen: set[tuple[int, tuple[int, ...]]] = set()
+    """The same tensor once; views of one memory that are not the same tensor each as a copy."""
+    seen: set[tuple[int, tuple[int, ...], tuple[int, ...]]] = set()
+    memories: set[int] = set()
     kept: dict[str, Tensor] = {}
     for name, weight in weights.items():
-        key = weight.untyped_storage().data_ptr(), tuple(weight.shape)
+        key = weight.data_ptr(), tuple(weight.shape), weight.stride()
         if weight.numel() and key in seen:
             continue
+        memory = weight.untyped_storage().data_ptr()
+        kept[name] = weight.contiguous().clone() if memory in memories else weight.contiguous()
         seen.add(key)
-        kept[name] = weight.contiguous()
+        memories.add(memory)
     return kept
