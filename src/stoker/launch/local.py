@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shlex
 import signal
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import FrameType
@@ -38,20 +39,20 @@ class RankFailure:
 
 
 def torchrun_line(command: Sequence[str], processes: int) -> str:
-    """The torchrun command that a launch stands for."""
-    return f"torchrun --standalone --nproc-per-node {processes} -m {' '.join(command)}"
+    """The torchrun command that a launch stands for, as a shell reads it."""
+    return f"torchrun --standalone --nproc-per-node {processes} -m {shlex.join(command)}"
 
 
-def threads_per_process(cores: int, processes: int, environ: Mapping[str, str]) -> int:
-    """Threads for each process's own arithmetic: an equal share of the cores unless the user has decided."""
-    return int(environ.get("OMP_NUM_THREADS") or max(1, cores // processes))
+def threads_per_process(cores: int, processes: int, environ: Mapping[str, str]) -> str:
+    """OMP_NUM_THREADS for each process: an equal share of the cores unless the user has decided."""
+    return environ.get("OMP_NUM_THREADS") or str(max(1, cores // processes))
 
 
 def launch(command: Sequence[str], processes: int) -> tuple[ExitCode, list[RankFailure]]:
     """Run `python -m command` in several processes and wait for all of them.
 
     A SIGTERM, SIGUSR1 or interrupt is passed on to the processes, which stop by themselves; a second
-    interrupt kills them.
+    interrupt kills them (`ExitCode.INTERRUPTED`).
 
     Args:
         command: Module and arguments.
@@ -64,7 +65,7 @@ def launch(command: Sequence[str], processes: int) -> tuple[ExitCode, list[RankF
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # the failure is told once, by us
-    os.environ["OMP_NUM_THREADS"] = str(threads_per_process(len(os.sched_getaffinity(0)), processes, os.environ))
+    os.environ["OMP_NUM_THREADS"] = threads_per_process(len(os.sched_getaffinity(0)), processes, os.environ)
     wanted: dict[str, Any] = {
         "min_nodes": 1,
         "max_nodes": 1,
@@ -78,11 +79,11 @@ def launch(command: Sequence[str], processes: int) -> tuple[ExitCode, list[RankF
     }
     known = {field.name for field in fields(LaunchConfig)}
     config = LaunchConfig(**{name: value for name, value in wanted.items() if name in known})
-    with _signals_forwarded():
+    with _Forwarding() as told:
         try:
             elastic_launch(config, sys.executable)("-m", *command)
         except ChildFailedError as error:
-            return _outcome(error.failures)
+            return (ExitCode.INTERRUPTED, []) if told.interrupts > 1 else _outcome(error.failures)
     return ExitCode.OK, []
 
 
@@ -100,25 +101,32 @@ def _outcome(failures: Mapping[int, Any]) -> tuple[ExitCode, list[RankFailure]]:
     return ExitCode.FAILED, found
 
 
-@contextlib.contextmanager
-def _signals_forwarded() -> Generator[None]:
-    interrupts = 0
+class _Forwarding:
+    """Passes signals on to the processes while it is open.
 
-    def forward(number: int, frame: FrameType | None) -> None:
-        nonlocal interrupts
+    Attributes:
+        interrupts: How often the person has pressed Ctrl-C.
+    """
+
+    def __init__(self) -> None:
+        self.interrupts = 0
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> _Forwarding:
+        self._before = {number: signal.signal(number, self._forward) for number in FORWARDED}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _forward(self, number: int, frame: FrameType | None) -> None:
         del frame
-        interrupts += number == signal.SIGINT
-        passed_on = signal.SIGKILL if interrupts > 1 else signal.SIGTERM if number == signal.SIGINT else number
+        self.interrupts += number == signal.SIGINT
+        passed_on = signal.SIGKILL if self.interrupts > 1 else signal.SIGTERM if number == signal.SIGINT else number
         for child in child_processes(os.getpid()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, passed_on)
-
-    before = {number: signal.signal(number, forward) for number in FORWARDED}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def child_processes(process: int, proc: Path = Path("/proc")) -> list[int]:
