@@ -14,6 +14,7 @@ from torchmetrics import Metric
 
 from stoker.data.batches import MicroBatch
 from stoker.data.loader import checked
+from stoker.errors import RunError
 from stoker.train.parallel import Strategy
 from stoker.train.precision import Precision
 from stoker.train.step import Trainee
@@ -143,9 +144,13 @@ def _mean(sums: Iterable[BatchSums]) -> tuple[int, float, dict[str, float]]:
     )
 
 
-def _value(name: str, value: Tensor) -> float:
+def _value(name: str, value: Any) -> float:
+    if not isinstance(value, Tensor):
+        raise RunError(
+            f"the metric {name!r} gives a {type(value).__name__}; name each of its numbers in Task.metrics()"
+        )
     if value.numel() != 1:
-        raise ValueError(
+        raise RunError(
             f"the metric {name!r} gives {tuple(value.shape)} values; give it a mean, such as average='macro'"
         )
     return float(value)

@@ -32,6 +32,8 @@ def find_task(section: TaskSection, folder: Path) -> Task:
         UserError: There is no such task, or it does not take these options.
     """
     make = _find(section.use, folder)
+    if not callable(make):
+        raise UserError(f"task.use: {section.use} is a {type(make).__name__}, not a Task class nor a function")
     _check_options(section, make)
     task = make(**section.options)
     if not isinstance(task, Task):
@@ -47,6 +49,8 @@ def _find(use: str, folder: Path) -> Callable[..., Any]:
             raise UserError(f"task.use: {near}; for a task of your own write path/to/file.py:Name or module:Name")
         return offered[use].load()
     source, _, name = use.rpartition(":")
+    if not source or source.startswith("."):
+        raise UserError(f"task.use: {use!r} names no module: write module:Name or path/to/file.py:Name")
     module = _load_file(source, folder) if source.endswith(".py") else _import(source, folder)
     if not hasattr(module, name):
         public = [word for word in vars(module) if not word.startswith("_")]
@@ -78,7 +82,7 @@ def _import(source: str, folder: Path) -> ModuleType:
     try:
         return importlib.import_module(source)
     except ModuleNotFoundError as error:
-        if error.name is None or not source.startswith(error.name):
+        if error.name is None or not f"{source}.".startswith(f"{error.name}."):
             raise  # the module is there, something that it imports is not
         raise UserError(f"task.use: there is no module {source!r}; a file is written as path/to/file.py:Name") from None
 

@@ -90,8 +90,5 @@ def first_host(nodelist: str) -> str:
     >>> first_host("gpu[003-006,010],login1")
     'gpu003'
     """
-    match = re.match(r"([^,\[]+)(?:\[([^\]]+)\])?([^,]*)", nodelist)
-    if match is None:
-        return nodelist
-    prefix, numbers, suffix = match.groups()
-    return prefix if numbers is None else prefix + re.split("[-,]", numbers)[0] + suffix
+    match = re.match(r"(?:[^,\[]|\[[^\]]*\])+", nodelist)  # up to the first comma that is not in brackets
+    return "" if match is None else re.sub(r"\[([^\],-]*)[^\]]*\]", r"\1", match[0])

@@ -17,6 +17,7 @@ class FileObserver(Observer):
         self._metrics = JsonLines(root / "metrics.jsonl")
         self._evaluations = JsonLines(root / "evaluations.jsonl")
         self._events = JsonLines(root / "events.jsonl")
+        self._events.keep(lambda _: True)  # but not half a line, to which the next one would be glued
 
     def start(self, step: int, fraction: float) -> None:
         """Drop what a run that was cut short did after the checkpoint it continues from."""
