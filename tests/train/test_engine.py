@@ -53,21 +53,23 @@ def test_the_run_folder_has_what_is_promised(tmp_path: Path) -> None:
     assert list((tmp_path / "tensorboard").iterdir())
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_a_loss_that_is_no_number(rank: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("sample", "where"), [(37, "rank 0: samples [36, 37, 38"), (44, "rank 1: samples [42, 43, 44")]
+)
+def test_a_loss_that_is_no_number(sample: int, where: str, tmp_path: Path) -> None:
     """Stops with step, rank and samples, before anything of that step is saved."""
-    results = run_ranks(_train_poisoned, 2, tmp_path, "data.shuffle=false")
+    results = run_ranks(_train_poisoned, 2, tmp_path, sample, "data.shuffle=false", "batch.micro_size=3")
     for result in results:
         assert isinstance(result, RunError), result
-        assert "the loss of step 4 is nan (rank 1: samples [42, 43, 44, 45, 46, 47] give nan)" in str(result)
+        assert f"the loss of step 4 is nan ({where}] give nan)" in str(result)
     assert steps_saved(tmp_path)[0] == 2
     assert [row["step"] for row in rows_of(tmp_path / "metrics.jsonl")] == [1, 2, 3]
     assert not (tmp_path / "model").exists()
     assert (tmp_path / "failure.json").exists()
 
 
-def _train_poisoned(output: Path, *overrides: str) -> Any:
-    return train_once(Blobs(poison=44), output, *SMALL, *overrides)
+def _train_poisoned(output: Path, sample: int, *overrides: str) -> Any:
+    return train_once(Blobs(poison=sample), output, *SMALL, *overrides)
 
 
 class Weightless(Tokens):
@@ -169,9 +171,12 @@ def test_a_checkpoint_of_another_model(tmp_path: Path) -> None:
     assert steps_saved(tmp_path) == [2], "nothing is lost"
 
 
+TIMED = ("batch.global_size=12", "duration=1 seconds", "checkpoint.every=never", "evaluate.every=never")
+
+
 def test_durations_in_time_and_in_tokens(tmp_path: Path) -> None:
-    timed = train_once(Blobs(), tmp_path / "time", "batch.global_size=12", "duration=1 seconds", "schedule.name=linear")
-    assert 0.9 < sum(row["seconds"] for row in timed.rows) < 3
+    timed = train_once(Blobs(), tmp_path / "time", *TIMED, "schedule.name=linear")
+    assert 0.7 < sum(row["seconds"] for row in timed.rows) < 3
     assert timed.rows[-1]["lr"] < timed.rows[0]["lr"]
     counted = train_once(Tokens(), tmp_path / "tokens", "batch.global_size=16", "duration=400 tokens")
     weights = [row["weight"] for row in counted.rows]
