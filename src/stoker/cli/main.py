@@ -14,7 +14,7 @@ from stoker.cli.plan import plan
 from stoker.cli.report import report
 from stoker.cli.schema import schema
 from stoker.cli.train import TrainCommand, train
-from stoker.errors import ExitCode, UserError
+from stoker.errors import UserError
 
 app = typer.Typer(
     name="stoker",
@@ -58,8 +58,6 @@ def main() -> None:
         for mistake in error.mistakes:
             typer.secho(f"error: {mistake}", fg="red", err=True)
         sys.exit(error.exit_code)
-    except BrokenPipeError:
-        sys.exit(ExitCode.OK)  # the reader of our output, such as `head`, has seen enough
 
 
 if __name__ == "__main__":
