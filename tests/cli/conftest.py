@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from stoker.cli.main import main
+
+
+class Said(NamedTuple):
+    """What a command left."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """The command line in this process, as `stoker WORDS`; captures what its child processes print, too."""
+
+    def call(*words: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["stoker", *map(str, words)])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        code = ended.value.code
+        assert code is None or isinstance(code, int)
+        said = capfd.readouterr()
+        return Said(int(code or 0), said.out, said.err)
+
+    return call
