@@ -66,3 +66,26 @@ def test_a_run_whose_length_in_steps_is_unknown() -> None:
 def test_always_between_zero_and_the_peak(name: str, warmup: str, total: int, final: float) -> None:
     made = schedule(total=total, name=name, warmup=warmup, final=final)
     assert all(0 <= factor <= 1 for factor in factors(made, total))
+
+
+@given(
+    name=st.sampled_from(["constant", "linear", "cosine"]),
+    warmup=st.integers(0, 60),
+    total=st.integers(61, 400),
+    final=st.floats(0, 1),
+)
+def test_it_never_jumps(name: str, warmup: int, total: int, final: float) -> None:
+    """Neither from the warm-up to the peak nor afterwards: a step changes it by no more than the shape's slope."""
+    found = factors(schedule(total=total, name=name, warmup=f"{warmup} steps", final=final), total)
+    steepest = max(1 / (warmup + 1), math.pi / 2 / (total - warmup))
+    assert all(abs(after - before) <= steepest + 1e-9 for before, after in itertools.pairwise(found))
+    assert found[0] == pytest.approx(1 / (warmup + 1))
+    assert max(found) == 1.0
+
+
+@pytest.mark.parametrize("name", ["linear", "cosine"])
+def test_the_end_of_the_run_is_final(name: str) -> None:
+    """What the step after the last one would have."""
+    assert schedule(name=name, final=0.25, warmup="10 %").factor(101, 1.0) == pytest.approx(0.25)
+    assert schedule(total=None, name=name, final=0.25, warmup="10 %").factor(7, 1.0) == pytest.approx(0.25)
+    assert schedule(name=name, final=0.25).factor(500, 1.0) == pytest.approx(0.25)

@@ -21,6 +21,7 @@ from stoker.train.checkpoint import (
     state_of,
     take_random_state,
 )
+from stoker.train.checkpoint.random_state import seed_everything
 from stoker.train.checkpoint.store import FileRecord, problem_of, step_of
 from stoker.train.optimizer import make_optimizer
 from stoker.train.ranks import Ranks
@@ -176,3 +177,35 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "progress.json").write_text('{"format": 99, "torch": "9"}')
     with pytest.raises(RunError, match="another format"):
         Progress.read(tmp_path)
+
+
+def test_one_seed_is_one_sequence_for_every_generator() -> None:
+    drawn = []
+    for seed in (5, 5, 2**62 + 6):  # numpy and torch on the CPU take its last 32 bits
+        seed_everything(seed)
+        drawn.append((torch.rand(1).item(), random.random(), np.random.rand()))
+    assert drawn[0] == drawn[1]
+    assert all(ours != theirs for ours, theirs in zip(drawn[0], drawn[2], strict=True))
+
+
+def test_with_another_number_of_ranks_generators_keep_their_seeds(tmp_path: Path) -> None:
+    store, one = CheckpointStore(tmp_path), trainee()
+    saver = Saver(store, WORLD, keep=1, asynchronous=False)
+    saver.save(state_of(one, WORLD), Progress(Position(1), world_size=2))
+    saver.close()
+    torch.manual_seed(77)
+    expected = torch.rand(1)
+    torch.manual_seed(77)
+    assert load_into(store.final(1), one, WORLD).world_size == 2
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_progress_is_written_and_read_again(tmp_path: Path) -> None:
+    progress = Progress(Position(3, 1, 20), 84, 91.5, 2.25, 4, {"scale": 8.0}, {"seed": 3})
+    (tmp_path / "progress.json").write_text(progress.to_json())
+    assert Progress.read(tmp_path) == progress
+
+
+def test_a_folder_of_another_name(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"not a checkpoint folder: .*best; its name must be like step-00000120"):
+        step_of(tmp_path / "best")
