@@ -31,6 +31,11 @@ def test_a_known_failure_is_its_sentence(error: UserError, code: int, tmp_path: 
     assert found.exit_code == code
 
 
+def test_several_mistakes_stay_several(tmp_path: Path) -> None:
+    found = failure_of(told(tmp_path, UserError("a is wrong", "b is missing")), [ENDED])
+    assert [mistake.message for mistake in found.mistakes] == ["a is wrong", "b is missing"]
+
+
 @pytest.mark.parametrize(
     ("step", "place"), [(4, "rank 1, after step 4"), (0, "rank 1, after step 0"), (None, "rank 1")]
 )

@@ -10,8 +10,6 @@ from pathlib import Path
 from stoker.errors import RunError, UserError
 from stoker.launch.local import RankFailure
 
-_PLAIN = {"UserError": UserError, "RunError": RunError}
-
 
 def failure_of(file: Path, failures: Sequence[RankFailure]) -> UserError:
     """The error to show.
@@ -30,8 +28,10 @@ def failure_of(file: Path, failures: Sequence[RankFailure]) -> UserError:
     except (OSError, ValueError):
         codes = ", ".join(f"rank {failure.rank} with {failure.exit_code}" for failure in failures)
         return RunError(f"ranks ended without a word ({codes}); look into {file.parent / 'logs'}")
-    if told["kind"] in _PLAIN:
-        return _PLAIN[told["kind"]](told["message"])
+    if told["kind"] == "UserError":
+        return UserError(*told["message"].splitlines())  # one mistake a line
+    if told["kind"] == "RunError":
+        return RunError(told["message"])
     place = f"rank {told['rank']}" + (f", after step {told['step']}" if told.get("step") is not None else "")
     return RunError(f"{place}: {told['kind']}: {told['message']}\n{told['traceback'].rstrip()}")
 
