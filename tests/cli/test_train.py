@@ -109,6 +109,19 @@ def test_a_dry_run_trains_nothing(command: Callable[..., Any], folder: Path) -> 
     assert not (folder / "out").exists()
 
 
+@pytest.mark.slow
+def test_the_command_that_a_dry_run_names_can_be_run(command: Callable[..., Any], folder: Path) -> None:
+    said = command("train", "run.yaml", "--dry-run", "--processes", "2", "duration=4 steps").out
+    line = said.splitlines()[-1].removeprefix("command: ")
+    done = subprocess.run(
+        ["bash", "-c", line.replace("torchrun", f"{sys.executable} -m torch.distributed.run", 1)],
+        capture_output=True, text=True, cwd=folder, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("The run folder is out") == 1
+    assert len(rows_of(folder / "out" / "metrics.jsonl")) == 4
+
+
 def test_explain(command: Callable[..., Any]) -> None:
     code, out, _ = command("train", "--explain", "optimizer.lr")
     assert (code, out.splitlines()[0]) == (0, "optimizer.lr: Peak learning rate, reached after the warm-up.")
@@ -170,6 +183,12 @@ def test_a_wrong_number_of_processes_under_a_launcher(
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "4")
     assert "--processes 2, but the launcher started 4: leave it out" in command("train", "run.yaml", "-n", "2").err
+
+
+@pytest.mark.parametrize("count", ["1", "2"])
+def test_a_run_folder_that_cannot_be_made(count: str, command: Callable[..., Any], folder: Path) -> None:
+    code, out, err = command("train", "run.yaml", "-n", count, "output=run.yaml/run")
+    assert (code, out, err) == (1, "", "error: run.yaml/run cannot be written: Not a directory\n")
 
 
 def test_a_known_failure_ends_with_1(command: Callable[..., Any], folder: Path) -> None:
