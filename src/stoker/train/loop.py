@@ -10,7 +10,7 @@ from typing import Any
 from stoker.data.batches import GlobalBatch, MicroBatch
 from stoker.data.loader import checked
 from stoker.errors import RunError
-from stoker.train.checkpoint import Progress, Saver, state_of
+from stoker.train.checkpoint import Progress, Saver, first_broken, state_of
 from stoker.train.evaluate import EvaluationResult, Evaluator
 from stoker.train.inflight import InFlight, SettledStep
 from stoker.train.observe import Observers
@@ -174,9 +174,12 @@ class Loop:
     def _save(self) -> None:
         """Start a checkpoint of the present state, unless it is saved already."""
         step = self.progress.position.step
-        if self.saver is None or self._saved_at == step:
+        if self._saved_at == step:
             return
         self._settle_all()
+        self._check_weights()
+        if self.saver is None:
+            return
         began = time.perf_counter()
         trainee, world = self.stepper.trainee, self.stepper.world
         self.stepper.strategy.share_buffers(trainee.module)
@@ -188,6 +191,17 @@ class Loop:
         )
         self._saved_at = step
         self.observers.on_event("checkpoint", step, seconds=round(time.perf_counter() - began, 6))
+
+    def _check_weights(self) -> None:
+        """A gradient can be no number where the loss still is one: such weights must not become a checkpoint."""
+        trainee, world = self.stepper.trainee, self.stepper.world
+        broken = [name for name in world.gather(first_broken(trainee.model)) if name is not None]
+        if broken:
+            raise RunError(
+                f"after step {self.progress.position.step} the weights are no numbers any more (the first: "
+                f"{broken[0]}), although its loss was one. They were not saved. "
+                "Look for a gradient that overflows, lower optimizer.lr, or set gradient.clip_norm."
+            )
 
 
 class _Due:

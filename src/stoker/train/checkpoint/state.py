@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 import torch.distributed.checkpoint as dcp
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict import (
     get_model_state_dict,
@@ -78,6 +78,16 @@ def state_of(trainee: Trainee, world: World) -> dict[str, Any]:
     if trainee.optimizer.state:  # asking for it before the first step would make one up
         state["optimizer"] = get_optimizer_state_dict(trainee.model, trainee.optimizer)
     return state
+
+
+@torch.no_grad()
+def first_broken(model: nn.Module) -> str | None:
+    """Name of the first parameter with a value that is no finite number; None if there is none."""
+    named = [(name, weight) for name, weight in model.named_parameters() if weight.is_floating_point()]
+    if not named:
+        return None
+    sound: list[bool] = torch.stack([weight.isfinite().all() for _, weight in named]).tolist()  # waits once
+    return next((name for (name, _), good in zip(named, sound, strict=True) if not good), None)
 
 
 def load_into(folder: Path, trainee: Trainee, world: World) -> Progress:
