@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from stoker import Loss
 from stoker.errors import RunError
 from stoker.train.checkpoint import CheckpointStore
 from stoker.train.checkpoint.store import step_of
+from tests.ranks import run_ranks
 from tests.runs import rows_of, train_once
 from tests.tasks_for_tests import Blobs
 
@@ -156,3 +158,44 @@ def test_a_run_that_diverges_late_keeps_every_checkpoint_before(tmp_path: Path) 
     found = rows_of(tmp_path / "metrics.jsonl")
     assert steps_saved(tmp_path)[-1] <= found[-1]["step"]
     assert all(row["loss"] == row["loss"] for row in found)
+
+
+class BrokenGradient(Blobs):
+    """In the third step the loss is a number, but its gradient is none: the square root of zero."""
+
+    def __init__(self, on_rank: int = 0) -> None:
+        super().__init__()
+        self.on_rank, self.calls = on_rank, 0
+
+    def loss(self, model: nn.Module, batch: list[Tensor]) -> Loss:
+        self.calls += 1
+        found = super().loss(model, batch)
+        if self.calls != 3 or int(os.environ.get("RANK", "0")) != self.on_rank:
+            return found
+        return Loss(found.total + (found.total * 0).sqrt(), found.weight)
+
+
+@pytest.mark.parametrize("every", ["1 steps", "3 steps"])
+def test_weights_that_are_no_numbers_are_not_saved(every: str, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"after step 3 the weights are no numbers any more \(the first: 0\.weight\)"):
+        train_once(BrokenGradient(), tmp_path, *SMALL, f"checkpoint.every={every}")
+    assert steps_saved(tmp_path) == ([1, 2] if every == "1 steps" else [])
+    assert train_once(Blobs(), tmp_path, *SMALL).state == "finished", "the run continues from a sound checkpoint"
+
+
+def test_nor_exported(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="after step 3 the weights are no numbers"):
+        train_once(
+            BrokenGradient(), tmp_path, *SMALL, "duration=3 steps", "checkpoint.every=never", "evaluate.every=never"
+        )
+    assert not (tmp_path / "model").exists()
+
+
+def _break(output: Path) -> None:
+    train_once(BrokenGradient(on_rank=1), output, *SMALL, "checkpoint.every=3 steps")
+
+
+def test_nor_by_any_rank(tmp_path: Path) -> None:
+    errors = run_ranks(_break, 2, tmp_path)
+    assert all("after step 3 the weights are no numbers" in str(error) for error in errors), errors
+    assert steps_saved(tmp_path) == []
