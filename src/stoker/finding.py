@@ -38,6 +38,8 @@ class Finding:
         confirm: How to see that it is mended.
         collect: What else to gather where the evidence is thin.
         source: Where the knowledge comes from.
+        area: The part of the machine or of the software it belongs to.
+        follows_from: The cause of another finding whose consequence this one is; empty if it stands alone.
     """
 
     state: State
@@ -51,6 +53,7 @@ class Finding:
     collect: tuple[str, ...] = ()
     source: str = ""
     area: str = field(default="", kw_only=True)
+    follows_from: str = field(default="", kw_only=True)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary for `json.dumps`."""

@@ -14,7 +14,6 @@ from stoker.data.loader import checked, choose_workers, length_of, make_loader, 
 from stoker.data.order import Order
 from stoker.errors import RunError
 
-
 START = Position()
 
 

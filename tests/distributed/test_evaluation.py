@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torchmetrics import Metric
+from torchmetrics.classification import MulticlassAUROC
 
 from tests.ranks import run_ranks
 from tests.runs import rows_of, train_once
@@ -14,9 +16,9 @@ from tests.tasks_for_tests import Blobs
 HELD_OUT = 31  # a multiple of none of 2, 3 and the batch size 4
 
 
-def _evaluate(output: Path, held_out: int) -> None:
+def _evaluate(output: Path, held_out: int, task: Blobs | None = None) -> None:
     train_once(
-        Blobs(held_out=held_out),
+        task or Blobs(held_out=held_out),
         output,
         "duration=3 steps",
         "batch.global_size=12",
@@ -49,6 +51,24 @@ def test_same_counts_and_metrics_over_any_number_of_ranks(tmp_path: Path) -> Non
         # evaluation shows by how much.
         for ours, theirs in zip(spread, alone, strict=True):
             assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-12)
+
+
+class Ranked(Blobs):
+    """With a metric that keeps every sample: its exchange between ranks is of tensors, not of counts."""
+
+    def metrics(self) -> dict[str, Metric]:
+        return {"auroc": MulticlassAUROC(3, thresholds=None)}
+
+
+@pytest.mark.parametrize("held_out", [5, 9, 31])
+def test_a_metric_that_keeps_samples(held_out: int, tmp_path: Path) -> None:
+    found = []
+    for world_size in (1, 2, 3):
+        output = tmp_path / str(world_size)
+        results = run_ranks(_evaluate, world_size, output, held_out, Ranked(held_out=held_out), timeout=60)
+        assert results == [None] * world_size
+        found.append([row["auroc"] for row in rows_of(output / "evaluations.jsonl")])
+    assert found[1] == found[2] == found[0]
 
 
 def test_ranks_without_a_batch(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from stoker._version import __version__
+from stoker.cli import doctor
 from stoker.cli.facts import facts
 from stoker.cli.plan import plan
 from stoker.cli.report import report
@@ -23,6 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(doctor.app)
 
 
 def _print_version(asked: bool) -> None:

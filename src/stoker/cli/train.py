@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,7 +43,7 @@ def train(
     explain: Annotated[
         str | None, typer.Option("--explain", metavar="KEY", help="Explain a field, a section, or `all`.")
     ] = None,
-    launched: Annotated[bool, typer.Option("--launched", hidden=True)] = False,
+    launched: Annotated[Path | None, typer.Option("--launched", metavar="FOLDER", hidden=True)] = None,
 ) -> None:
     """Train a task on all devices of this machine.
 
@@ -61,17 +62,20 @@ def train(
 
     loaded = load_spec(run_file, overrides or [])
     ranks = read_ranks(os.environ)
-    if launched and ranks is not None and ranks.rank > 0:
-        _log_to_file(Path(loaded.spec.output) / "logs" / f"rank{ranks.rank}.log")
+    if ranks is not None and processes not in (None, ranks.world_size):
+        raise UserError(f"--processes {processes}, but the launcher started {ranks.world_size}: leave it out")
+    if launched is not None:  # by this command: `run_file` is the settled spec, `launched` where the task starts
+        loaded = replace(loaded, folder=launched)
+        if ranks is not None and ranks.rank > 0:
+            _log_to_file(Path(loaded.spec.output) / "logs" / f"rank{ranks.rank}.log")
     _need_torch()
     count = ranks.world_size if ranks is not None else _processes(loaded, processes)
-    command = ["stoker", "train", str(run_file), *(overrides or [])]
     if dry_run:
-        _dry_run(loaded, command, count)
+        _dry_run(loaded, ["stoker", "train", str(run_file), *(overrides or [])], count)
     elif ranks is not None or count == 1:
-        _train_here(loaded, is_first=ranks is None or ranks.rank == 0, launched=launched)
+        _train_here(loaded, is_first=ranks is None or ranks.rank == 0, launched=launched is not None)
     else:
-        _launch(loaded, [*command, "--launched"], count)
+        _launch(loaded, count)
 
 
 def _need_torch() -> None:
@@ -139,8 +143,8 @@ def _leave_to_launcher(loaded: LoadedSpec, error: Exception) -> None:
     raise SystemExit(error.exit_code if isinstance(error, UserError) else ExitCode.FAILED) from None
 
 
-def _launch(loaded: LoadedSpec, command: list[str], count: int) -> None:
-    """Start the processes, wait, and tell how it ended, once."""
+def _launch(loaded: LoadedSpec, count: int) -> None:
+    """Start the processes on the settled spec, wait, and tell how it ended, once."""
     from stoker.launch.local import launch
     from stoker.launch.outcome import failure_of
     from stoker.train.run_folder import RunFolder
@@ -148,7 +152,9 @@ def _launch(loaded: LoadedSpec, command: list[str], count: int) -> None:
     folder = RunFolder(Path(loaded.spec.output))
     folder.create()
     folder.failure.unlink(missing_ok=True)
-    code, failures = launch(command, count)
+    folder.write_yaml("spec.yaml", loaded.spec.model_dump(mode="json"))
+    settled = str(folder.root / "spec.yaml")
+    code, failures = launch(["stoker", "train", settled, "--launched", str(loaded.folder)], count)
     if code in (ExitCode.OK, ExitCode.STOPPED):
         _say_end(folder.root, stopped=code == ExitCode.STOPPED)
         raise SystemExit(code)

@@ -63,8 +63,8 @@ class MicroBatch:
         batch: The step it belongs to.
         indices: Dataset indices.
         last: Whether it is this rank's last one of the step.
-        ghost: It stands in for a share without samples: every rank must take part in the exchange of
-            gradients, so such a rank computes one sample and counts it with weight zero.
+        ghost: It stands in for a share without samples: every rank must take part in exchanges, so such a
+            rank computes something and counts it with weight zero.
     """
 
     batch: GlobalBatch
@@ -149,10 +149,10 @@ def evaluation_batches(length: int, size: int, rank: int, world_size: int) -> It
     """This rank's batches of an evaluation: each sample once over all ranks.
 
     The batches are the same on any number of ranks and only dealt out in turn, so that each gives the same
-    numbers wherever it is computed.
+    numbers wherever it is computed. A rank that is dealt none gets a ghost of the first one.
     """
-    for number, start in enumerate(range(0, length, size)):
-        if number % world_size == rank:
-            stop = min(start + size, length)
-            batch = GlobalBatch(number, 0, start, stop, ends_epoch=stop == length)
-            yield MicroBatch(batch, tuple(range(start, stop)), last=True)
+    starts = range(0, length, size)
+    for number in range(rank, len(starts), world_size) or (0,):
+        start, stop = starts[number], min(starts[number] + size, length)
+        batch = GlobalBatch(number, 0, start, stop, ends_epoch=stop == length)
+        yield MicroBatch(batch, tuple(range(start, stop)), last=True, ghost=rank >= len(starts))

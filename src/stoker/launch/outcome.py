@@ -32,7 +32,7 @@ def failure_of(file: Path, failures: Sequence[RankFailure]) -> UserError:
         return RunError(f"ranks ended without a word ({codes}); look into {file.parent / 'logs'}")
     if told["kind"] in _PLAIN:
         return _PLAIN[told["kind"]](told["message"])
-    place = f"rank {told['rank']}" + (f", step {told['step']}" if told.get("step") is not None else "")
+    place = f"rank {told['rank']}" + (f", after step {told['step']}" if told.get("step") is not None else "")
     return RunError(f"{place}: {told['kind']}: {told['message']}\n{told['traceback'].rstrip()}")
 
 

@@ -136,7 +136,7 @@ def describe(spec: Mapping[str, object]) -> str:
         return as_text(task)
     flat = flatten(as_mapping(task))
     naming = next((key for key in ("use", "name", "kind", "type") if key in flat), None)
-    words = [flat[naming]] if naming else []
+    words = [flat[naming].rsplit("/", 1)[-1]] if naming else []  # a task file without its folders
     flat = {key.removeprefix("options.").removesuffix(".name"): value for key, value in flat.items()}
     words += [f"{key} {flat[key]}" for key in ("model", "arch", "dataset") if key in flat]
     return ", ".join(words)

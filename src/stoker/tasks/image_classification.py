@@ -119,7 +119,8 @@ def _check_model(name: str) -> None:
 def _image_folder(folder: Path, transform: v2.Compose) -> ImageFolder:
     if not folder.is_dir():
         raise UserError(
-            f"task.options.root: there is no folder {folder}; it must hold train/ and val/, each with a folder per class"
+            f"task.options.root: there is no folder {folder}; "
+            "root must hold train/ and val/, each with a folder per class"
         )
     try:
         return ImageFolder(str(folder), transform=transform)

@@ -17,7 +17,7 @@ from stoker._version import __version__
 from stoker.data.batches import Position
 from stoker.data.loader import evaluation_requests, make_loader, training_requests
 from stoker.data.order import Order, sample_seed
-from stoker.errors import UserError
+from stoker.errors import RunError, UserError
 from stoker.host.environment import read_environment
 from stoker.report.html import write_report
 from stoker.train import compat
@@ -84,15 +84,29 @@ def run(task: Task, spec: RunSpec) -> RunResult:
     engine = _Engine(task, spec, world, folder)
     try:
         return engine.run()
+    except torch.OutOfMemoryError as error:
+        told = _out_of_memory(error, engine, spec)
+        folder.record_failure(told, rank=world.rank, step=engine.step)
+        raise told from error
     except BaseException as error:
-        if folder.root.is_dir():
-            folder.record_failure(error, rank=world.rank, step=engine.step)
+        folder.record_failure(error, rank=world.rank, step=engine.step)
         raise
     finally:
         if world.is_first and folder.root.is_dir():
             with contextlib.suppress(UserError):  # on a full disk the run's own error is the one to show
                 write_report(folder.root)
         world.close()
+
+
+def _out_of_memory(error: torch.OutOfMemoryError, engine: _Engine, spec: RunSpec) -> RunError:
+    """Known by its type, not its text."""
+    size = spec.batch.micro_size
+    half = "a number below a rank's share of the batch" if size == "auto" else f"{max(1, size // 2)}"
+    return RunError(
+        f"rank {engine.world.rank} ran out of memory on {engine.world.device}: set batch.micro_size to {half}, "
+        "or memory.activation_checkpointing to full; neither changes the result. "
+        f"torch says: {next(iter(str(error).splitlines()), '')}"
+    )
 
 
 class _Engine:

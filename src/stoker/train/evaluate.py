@@ -70,23 +70,27 @@ class Evaluator:
         self._strategy.share_buffers(self._trainee.module)
         self._trainee.module.eval()
         try:
-            sums = [self._measure(*checked(pair, "evaluation")) for pair in self._loader]
+            measured = [self._measure(*checked(pair, "evaluation")) for pair in self._loader]
         finally:
             self._trainee.module.train()
-        samples, loss, extra = _mean(merged for part in self._world.gather(sums) for merged in part)
+        sums = self._world.gather([one for one in measured if one is not None])
+        samples, loss, extra = _mean(merged for part in sums for merged in part)
         metrics = {name: _value(name, metric.compute()) for name, metric in self._metrics.items()}
         for metric in self._metrics.values():
             metric.reset()
         return EvaluationResult(samples, loss, extra | metrics, time.perf_counter() - began)
 
-    def _measure(self, request: MicroBatch, batch: Any) -> BatchSums:
+    def _measure(self, request: MicroBatch, batch: Any) -> BatchSums | None:
+        """One batch's sums; a ghost has none, but leaves its shape in the metrics."""
         batch = to_device(batch, self._world.device, dtype=self._precision.model_dtype)
         with self._precision.autocast():
             found = self._trainee.task.evaluate(self._trainee.model, batch)
-        if self._metrics and found.outputs is not None:
+        if found.outputs is not None:
             for metric in self._metrics.values():
                 metric.update(found.outputs, found.targets)
-        return BatchSums.of(request, found.loss)
+                if request.ghost:
+                    _empty(metric)
+        return None if request.ghost else BatchSums.of(request, found.loss)
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,20 @@ class BatchSums:
             weight=float(loss.weight),
             metrics={name: float(value) for name, value in loss.metrics.items()},
         )
+
+
+def _empty(metric: Metric) -> None:
+    """Forget every sample, but keep lists of samples as empty tensors of the right kind.
+
+    torchmetrics exchanges one message per tensor in such a list: a rank without any would leave the others
+    waiting for ever.
+    """
+    emptied = {
+        name: [tensor[:0] for tensor in value] for name, value in metric.metric_state.items() if isinstance(value, list)
+    }
+    metric.reset()
+    for name, tensors in emptied.items():
+        setattr(metric, name, tensors)
 
 
 def _mean(sums: Iterable[BatchSums]) -> tuple[int, float, dict[str, float]]:

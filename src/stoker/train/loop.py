@@ -69,7 +69,10 @@ class Loop:
         Raises:
             RunError: The loss is no number, a sample cannot be read, or a save failed.
         """
-        self.observers.start(self.progress.position.step, self.fraction)
+        began_at = self.progress.position.step
+        self.observers.start(began_at, self.fraction)
+        if self.done:
+            self.observers.say("nothing is left to do: give it a longer duration, or another output folder")
         batches = (checked(pair, "training") for pair in loader)
         while not self.done and not self._stopping:
             batch, readable = self._step(batches)
@@ -83,7 +86,8 @@ class Loop:
                 self._save()
         self._settle_all()
         complete = self.done
-        if complete and self.evaluator is not None and self._evaluated_at != self.progress.position.step:
+        last = self.progress.position.step
+        if complete and self.evaluator is not None and last not in (began_at, self._evaluated_at):
             self._evaluate()
         self._save()
         if self.saver is not None:

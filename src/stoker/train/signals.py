@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from types import FrameType
 from typing import Any
 
@@ -25,6 +26,8 @@ class StopFlag:
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> StopFlag:
+        if threading.current_thread() is not threading.main_thread():
+            return self  # Python lets only the main thread handle signals
         for number in STOP_SIGNALS:
             self._before[number] = signal.signal(number, self._on_signal)
         return self

@@ -74,7 +74,6 @@ class StepTotals:
 
     def vector(self, votes: Votes) -> Tensor:
         """What this rank brings, on the world's device; asked for once all micro-batches are counted."""
-        device = self._world.device
         sums: list[Tensor | float] = [
             _sum([loss.total for _, loss in self._losses]),
             _sum([loss.weight for _, loss in self._losses]),
@@ -85,7 +84,7 @@ class StepTotals:
         ]
         if self._world.on_cpu:
             return torch.tensor([float(value) for value in sums], dtype=torch.float64)
-        return torch.stack([torch.as_tensor(value, dtype=torch.float64, device=device) for value in sums])
+        return _on_device(sums, self._world.device)
 
     @property
     def names(self) -> list[str]:
@@ -96,6 +95,19 @@ class StepTotals:
         """This rank's micro-batches whose loss is no number."""
         losses = [(micro, float(loss.total)) for micro, loss in self._losses]
         return [(micro, value) for micro, value in losses if not math.isfinite(value)]
+
+
+def _on_device(sums: list[Tensor | float], device: torch.device) -> Tensor:
+    """Host and device scalars as one vector on the device, without waiting for it.
+
+    `torch.tensor(..., device=...)` would wait; a copy from page-locked memory does not.
+    """
+    known = [0.0 if isinstance(value, Tensor) else value for value in sums]
+    vector = torch.tensor(known, dtype=torch.float64, pin_memory=True).to(device, non_blocking=True)
+    for place, value in enumerate(sums):
+        if isinstance(value, Tensor):
+            vector[place].copy_(value, non_blocking=True)
+    return vector
 
 
 def _sum(values: list[Tensor | float] | list[Tensor]) -> Tensor | float:

@@ -77,7 +77,17 @@ def load_spec(path: Path, overrides: Sequence[str] = ()) -> LoadedSpec:
         raise UserError(Mistake("a run file is a mapping of sections, such as 'task: ...'", str(path)))
     value.setdefault("output", f"runs/{path.stem}")
     spec = parse_spec(value, overrides=overrides, places=places, name=str(path))
-    return LoadedSpec(spec, path.resolve().parent)
+    folder = path.resolve().parent
+    return LoadedSpec(_with_full_task_path(spec, folder), folder)
+
+
+def _with_full_task_path(spec: RunSpec, folder: Path) -> RunSpec:
+    """A task file by its full path, so that the spec in the run folder can be run again as it is."""
+    source, colon, name = spec.task.use.rpartition(":")
+    if not colon or not source.endswith(".py"):
+        return spec
+    task = spec.task.model_copy(update={"use": f"{(folder / source).resolve()}:{name}"})
+    return spec.model_copy(update={"task": task})
 
 
 def parse_spec(

@@ -1,0 +1,1 @@
+"""What is wrong with a machine, a run or a log, and what mends it."""
