@@ -80,6 +80,12 @@ class Reader:
                 printed = self.run(command)
                 assert matches(printed, shown), f"$ {command}\nshows:\n{shown}\nprints:\n{printed}"
 
+    def leave(self) -> None:
+        """Forget the page's own modules: the next page's file of the same name is another one."""
+        for name, module in list(sys.modules.items()):
+            if (getattr(module, "__file__", None) or "").startswith(str(self.folder)):
+                del sys.modules[name]
+
     def run(self, command: str) -> str:
         """What a `stoker` command, or `echo $?`, prints."""
         if command == "echo $?":
@@ -88,15 +94,11 @@ class Reader:
         assert words[0] == "stoker", f"only stoker commands can be run: {command}"
         self.monkeypatch.setattr(sys, "argv", words)
         self.capfd.readouterr()
-        modules = set(sys.modules)
         try:
             main()
             self.code = 0
         except SystemExit as end:
             self.code = int(end.code or 0)
-        for name in set(sys.modules) - modules:  # the next page's file of the same name is another one
-            if name.startswith("stoker_task_"):
-                del sys.modules[name]
         out = self.capfd.readouterr()
         return out.out + out.err
 
