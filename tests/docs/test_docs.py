@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from typer.main import get_command
 
+from stoker.cli.main import app
 from stoker.errors import ExitCode
 from stoker.train.spec.document import reference_page
 from tests.docs.pages import CHINESE, ENGLISH, PAGES, ROOT, Reader, blocks_of, is_inside, links_of, matches
@@ -107,6 +112,34 @@ def test_the_page_of_the_run_file_is_up_to_date() -> None:
     page = (REFERENCE / "run-file.md").read_text(encoding="utf-8")
     remedy = "make it anew: stoker schema run --format markdown > docs/reference/run-file.md"
     assert page.rstrip() == reference_page().rstrip(), remedy
+
+
+def test_the_readmes_name_every_command_and_no_other() -> None:
+    offered = {" ".join(path) for path in _commands(get_command(app))}
+    for page in (ENGLISH, CHINESE):
+        rows = re.findall(r"^\| `stoker ([^`]+)` \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+        named = {" ".join(word for word in row.split() if not word.isupper() and "..." not in word) for row in rows}
+        assert {name.removesuffix(" run") for name in named} == offered
+
+
+def _commands(command: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    inner = getattr(command, "commands", {})
+    return [leaf for name, one in inner.items() for leaf in _commands(one, (*path, name))] if inner else [path]
+
+
+def test_the_tests_that_pages_name_are_there() -> None:
+    """Each `pytest ...` of a page: its files, and for each word of `-k` a test."""
+    lines = {
+        line for page in PAGES for line in re.findall(r"pytest ((?:tests/[^`]*))`", page.read_text(encoding="utf-8"))
+    }
+    assert len(lines) > 8
+    for line in lines:
+        words = shlex.split(line)
+        paths = [ROOT / word for word in words if word.startswith("tests/")]
+        assert [path for path in paths if not path.exists()] == []
+        names = re.findall(r"def (test_\w+)", "".join(path.read_text() for path in paths if path.is_file()))
+        chosen = words[words.index("-k") + 1].split(" or ") if "-k" in words else []
+        assert [part for part in chosen if not any(part in name for name in names)] == [], line
 
 
 def test_every_exit_code_is_described() -> None:
