@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ def test_cosine() -> None:
     assert found[20] == 1.0
     assert found[60] == pytest.approx(0.5)
     assert found[-1] == pytest.approx((1 + math.cos(math.pi * 79 / 80)) / 2)
-    assert all(later <= earlier for earlier, later in zip(found[20:], found[21:], strict=False))
+    assert all(later <= earlier for earlier, later in pairwise(found[20:]))
 
 
 def test_steps() -> None:

@@ -158,6 +158,8 @@ def _launch(loaded: LoadedSpec, count: int) -> None:
     if code in (ExitCode.OK, ExitCode.STOPPED):
         _say_end(folder.root, stopped=code == ExitCode.STOPPED)
         raise SystemExit(code)
+    if code == ExitCode.INTERRUPTED:
+        raise SystemExit(code)
     raise failure_of(folder.failure, failures)
 
 

@@ -78,11 +78,11 @@ def launch(command: Sequence[str], processes: int) -> tuple[ExitCode, list[RankF
     }
     known = {field.name for field in fields(LaunchConfig)}
     config = LaunchConfig(**{name: value for name, value in wanted.items() if name in known})
-    with _signals_forwarded():
+    with _signals_forwarded() as interrupts:
         try:
             elastic_launch(config, sys.executable)("-m", *command)
         except ChildFailedError as error:
-            return _outcome(error.failures)
+            return (ExitCode.INTERRUPTED, []) if len(interrupts) > 1 else _outcome(error.failures)
     return ExitCode.OK, []
 
 
@@ -101,21 +101,22 @@ def _outcome(failures: Mapping[int, Any]) -> tuple[ExitCode, list[RankFailure]]:
 
 
 @contextlib.contextmanager
-def _signals_forwarded() -> Generator[None]:
-    interrupts = 0
+def _signals_forwarded() -> Generator[list[int]]:
+    """Pass signals on to the processes; yields the interrupts that came."""
+    interrupts: list[int] = []
 
     def forward(number: int, frame: FrameType | None) -> None:
-        nonlocal interrupts
         del frame
-        interrupts += number == signal.SIGINT
-        passed_on = signal.SIGKILL if interrupts > 1 else signal.SIGTERM if number == signal.SIGINT else number
+        if number == signal.SIGINT:
+            interrupts.append(number)
+        passed_on = signal.SIGKILL if len(interrupts) > 1 else signal.SIGTERM if number == signal.SIGINT else number
         for child in child_processes(os.getpid()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, passed_on)
 
     before = {number: signal.signal(number, forward) for number in FORWARDED}
     try:
-        yield
+        yield interrupts
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
