@@ -97,7 +97,9 @@ def parse_layout(text: str, gpus: int | None = None) -> Layout:
     copies, shards = _hybrid(values.get("hsdp"), mistakes)
     schedule = values.get("schedule", "interleaved" if "interleave" in values else "1f1b")
     if schedule not in ("1f1b", "gpipe", "interleaved"):
-        mistakes.append(Mistake(f"unknown schedule {schedule!r}: write 1f1b, gpipe or interleaved", "--layout"))
+        mistakes.append(
+            Mistake(f"unknown schedule {schedule!r}: write 1f1b, gpipe or interleaved", "--layout")
+        )
     if mistakes:
         raise UserError(*mistakes)
     rest = max(1, (gpus or 1) // ((sizes["tp"] or 1) * (sizes["pp"] or 1)))
@@ -113,7 +115,9 @@ def parse_layout(text: str, gpus: int | None = None) -> Layout:
     )
     if gpus is not None and layout.ranks != gpus:
         raise UserError(
-            Mistake(f"{layout} takes {layout.ranks} GPUs, but --gpus says {gpus}: make the two agree", "--layout")
+            Mistake(
+                f"{layout} takes {layout.ranks} GPUs, but --gpus says {gpus}: make the two agree", "--layout"
+            )
         )
     return layout
 
@@ -123,7 +127,9 @@ def _size(name: str, values: dict[str, str], mistakes: list[Mistake]) -> int | N
     if not value:
         return None
     if not value.isdigit() or int(value) < 1:
-        mistakes.append(Mistake(f"{name}={value} is no number of ranks: write for example {name}=8", "--layout"))
+        mistakes.append(
+            Mistake(f"{name}={value} is no number of ranks: write for example {name}=8", "--layout")
+        )
         return None
     return int(value)
 

@@ -47,7 +47,9 @@ def _slot(direction: Literal["F", "B"], number: int, stages: int, chunks: int) -
         return Slot(direction, 0, number)
     group, within = divmod(number, stages * chunks)
     chunk = within // stages
-    return Slot(direction, chunk if direction == "F" else chunks - 1 - chunk, group * stages + within % stages)
+    return Slot(
+        direction, chunk if direction == "F" else chunks - 1 - chunk, group * stages + within % stages
+    )
 
 
 def most_in_flight(schedule: Schedule, stage: int, stages: int, micro_batches: int, chunks: int = 1) -> int:

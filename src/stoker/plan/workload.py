@@ -105,7 +105,9 @@ class Workload:
         return replace(self, **changes)
 
 
-def load_workload(target: str, *, micro_batch: int = 1, image_size: int = 224, sequence: int | None = None) -> Workload:
+def load_workload(
+    target: str, *, micro_batch: int = 1, image_size: int = 224, sequence: int | None = None
+) -> Workload:
     """Find the workload that a target on the command line names.
 
     Args:
@@ -147,7 +149,9 @@ def callable_workload(target: str, *, micro_batch: int) -> Workload:
     def call(size: int) -> Any:
         return function(micro_batch=size) if takes_size else function()
 
-    if "return" in getattr(function, "__annotations__", {}) and "Workload" in str(function.__annotations__["return"]):
+    if "return" in getattr(function, "__annotations__", {}) and "Workload" in str(
+        function.__annotations__["return"]
+    ):
         made = call(micro_batch)
         if isinstance(made, Workload):
             return made
@@ -174,9 +178,7 @@ def callable_workload(target: str, *, micro_batch: int) -> Workload:
         return loss_of(_call_model(model, inputs))
 
     notes = () if takes_size else (f"{target} has no parameter micro_batch: its own batch was planned",)
-    return Workload(
-        name=target, build=build, batch=batch, loss=loss, micro_batch=micro_batch, notes=notes
-    )
+    return Workload(name=target, build=build, batch=batch, loss=loss, micro_batch=micro_batch, notes=notes)
 
 
 def _call_model(model: nn.Module, inputs: Any) -> Any:
@@ -201,7 +203,9 @@ def import_callable(target: str) -> Callable[..., Any]:
             sys.path.insert(0, str(Path.cwd()))
             module = importlib.import_module(place)
     except (ImportError, FileNotFoundError) as error:
-        raise UserError(f"cannot import {place!r}: {error}; write module:callable or path.py:callable") from None
+        raise UserError(
+            f"cannot import {place!r}: {error}; write module:callable or path.py:callable"
+        ) from None
     function = getattr(module, name, None)
     if not callable(function):
         raise UserError(f"{place} has no callable {name!r}")
@@ -221,7 +225,9 @@ def _import_file(path: Path) -> Any:
     return module
 
 
-def make_optimizer(name: OptimizerName, parameters: Iterable[nn.Parameter], *, on_gpu: bool) -> torch.optim.Optimizer:
+def make_optimizer(
+    name: OptimizerName, parameters: Iterable[nn.Parameter], *, on_gpu: bool
+) -> torch.optim.Optimizer:
     """The optimizer by name, in the implementation that torch chooses on the device (foreach on GPUs)."""
     import torch
 

@@ -32,8 +32,12 @@ def language_workload(
     """
     length = sequence or config.positions
     if length > config.positions and config.position == "learned":
-        raise UserError(f"{config.name} takes at most {config.positions} tokens: --sequence {length} is too long")
-    shape = dataclasses.replace(config, positions=max(length, config.positions if config.position == "learned" else 0))
+        raise UserError(
+            f"{config.name} takes at most {config.positions} tokens: --sequence {length} is too long"
+        )
+    shape = dataclasses.replace(
+        config, positions=max(length, config.positions if config.position == "learned" else 0)
+    )
     group: list[Any] = [None]
 
     def build(piece: Piece) -> nn.Module:
@@ -68,7 +72,9 @@ def language_workload(
     return made.with_(**changes)
 
 
-def loss_of(config: TransformerConfig, output: torch.Tensor, targets: torch.Tensor, group: Any) -> torch.Tensor:
+def loss_of(
+    config: TransformerConfig, output: torch.Tensor, targets: torch.Tensor, group: Any
+) -> torch.Tensor:
     """Loss of what the model returned, by the kind of its head."""
     if config.head == "classify":
         return F.cross_entropy(output.float(), targets)

@@ -84,7 +84,9 @@ class _ShardedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         log_probabilities, own = ctx.saved_tensors
         gradient = log_probabilities.exp()
-        gradient.scatter_add_(-1, own.unsqueeze(-1), torch.full_like(own, -1.0, dtype=gradient.dtype).unsqueeze(-1))
+        gradient.scatter_add_(
+            -1, own.unsqueeze(-1), torch.full_like(own, -1.0, dtype=gradient.dtype).unsqueeze(-1)
+        )
         return gradient.mul_(grads[0] / own.numel()), None, None
 
 

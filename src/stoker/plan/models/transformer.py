@@ -66,17 +66,25 @@ class Attention(nn.Module):
         if self.kv_heads != self.heads:
             key, value = self._repeat(key), self._repeat(value)
         query, key, value = (t.transpose(1, 2) for t in (query, key, value))
-        mixed = self._fused(query, key, value) if self.config.attention == "fused" else self._unfused(query, key, value)
+        mixed = (
+            self._fused(query, key, value)
+            if self.config.attention == "fused"
+            else self._unfused(query, key, value)
+        )
         return self.output(mixed.transpose(1, 2).contiguous().view(batch, length, -1))
 
     def _repeat(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, heads, size = x.shape
         repeats = self.heads // heads
-        return x[:, :, :, None, :].expand(batch, length, heads, repeats, size).reshape(batch, length, -1, size)
+        return (
+            x[:, :, :, None, :].expand(batch, length, heads, repeats, size).reshape(batch, length, -1, size)
+        )
 
     def _fused(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         dropout = self.config.dropout if self.training else 0.0
-        return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=self.config.causal)
+        return F.scaled_dot_product_attention(
+            query, key, value, dropout_p=dropout, is_causal=self.config.causal
+        )
 
     def _unfused(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         scores = torch.matmul(query, key.transpose(-1, -2)) / self.config.head_size**0.5
@@ -85,7 +93,9 @@ class Attention(nn.Module):
             hidden = torch.ones(length, length, dtype=torch.bool, device=scores.device).triu(1)
             scores = scores.masked_fill(hidden, float("-inf"))
         else:
-            scores = scores + torch.zeros(query.size(0), 1, 1, length, dtype=scores.dtype, device=scores.device)
+            scores = scores + torch.zeros(
+                query.size(0), 1, 1, length, dtype=scores.dtype, device=scores.device
+            )
         weights = F.dropout(F.softmax(scores, dim=-1), self.config.dropout, self.training)
         return torch.matmul(weights, value)
 
@@ -121,9 +131,15 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor, angles: torch.Tensor | None) -> torch.Tensor:
         """(batch, sequence / ranks, hidden) to the same."""
         if self.config.post_norm:
-            x = self.attention_norm(x + self._drop(leave(self.attention(enter(x, self.group), angles), self.group)))
-            return self.feed_forward_norm(x + self._drop(leave(self.feed_forward(enter(x, self.group)), self.group)))
-        x = x + self._drop(leave(self.attention(enter(self.attention_norm(x), self.group), angles), self.group))
+            x = self.attention_norm(
+                x + self._drop(leave(self.attention(enter(x, self.group), angles), self.group))
+            )
+            return self.feed_forward_norm(
+                x + self._drop(leave(self.feed_forward(enter(x, self.group)), self.group))
+            )
+        x = x + self._drop(
+            leave(self.attention(enter(self.attention_norm(x), self.group), angles), self.group)
+        )
         inner = enter(self.feed_forward_norm(x), self.group)
         return x + self._drop(leave(self.feed_forward(inner), self.group))
 
@@ -162,7 +178,9 @@ class Head(nn.Module):
         super().__init__()
         self.kind, self.group = config.head, group
         self.norm = None if config.post_norm else make_norm(config)
-        self.dense = nn.Linear(config.hidden, config.hidden) if config.head in ("masked", "classify") else None
+        self.dense = (
+            nn.Linear(config.hidden, config.hidden) if config.head in ("masked", "classify") else None
+        )
         self.dense_norm = nn.LayerNorm(config.hidden) if config.head == "masked" else None
         outputs = config.vocabulary // ranks_of(group) if config.head in ("language", "masked") else 2
         self.output = nn.Linear(config.hidden, outputs, bias=config.head != "language")
@@ -191,11 +209,18 @@ class Transformer(nn.Module):
         self.embeddings = Embeddings(config, group) if piece.first else None
         self.layers = nn.ModuleList(Block(config, group) for _ in range(first, last))
         self.head = Head(config, group) if piece.last else None
-        if config.tied and self.embeddings is not None and self.head is not None and self.head.output.out_features > 2:
+        if (
+            config.tied
+            and self.embeddings is not None
+            and self.head is not None
+            and self.head.output.out_features > 2
+        ):
             self.head.output.weight = self.embeddings.tokens.weight
         rotary = config.position == "rotary"
         shape = (config.positions, config.head_size // 2)
-        self.register_buffer("angles", torch.empty(shape, dtype=torch.complex64) if rotary else None, persistent=False)
+        self.register_buffer(
+            "angles", torch.empty(shape, dtype=torch.complex64) if rotary else None, persistent=False
+        )
         self.ranks = ranks_of(group)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -32,9 +32,13 @@ def vision_workload(name: str, *, micro_batch: int = 1, image_size: int = 224, *
     if name not in known:
         close = [other for other in known if other.startswith(name[:4])][:8]
         hint = f"close to it: {', '.join(close)}" if close else "see torchvision.models.list_models()"
-        raise UserError(f"torchvision has no model {name!r} ({hint}); or give module:callable or a config.json")
+        raise UserError(
+            f"torchvision has no model {name!r} ({hint}); or give module:callable or a config.json"
+        )
     if name.startswith(_DETECTORS) or name.startswith("ssd"):
-        raise UserError(f"{name} picks boxes by their values, which no trace can: give module:callable with fixed boxes")
+        raise UserError(
+            f"{name} picks boxes by their values, which no trace can: give module:callable with fixed boxes"
+        )
     extra = {"init_weights": False} if name in ("inception_v3", "googlenet") else {}
 
     def build(_piece: Piece) -> nn.Module:
@@ -48,8 +52,12 @@ def vision_workload(name: str, *, micro_batch: int = 1, image_size: int = 224, *
         images, labels = data
         output = model(images)
         if isinstance(output, dict):  # segmentation
-            maps = torch.zeros(images.size(0), *output["out"].shape[-2:], dtype=torch.long, device=images.device)
-            return sum((F.cross_entropy(o, maps) for o in output.values()), torch.zeros((), device=images.device))
+            maps = torch.zeros(
+                images.size(0), *output["out"].shape[-2:], dtype=torch.long, device=images.device
+            )
+            return sum(
+                (F.cross_entropy(o, maps) for o in output.values()), torch.zeros((), device=images.device)
+            )
         if isinstance(output, tuple):  # inception and googlenet: auxiliary heads
             heads = [o for o in output if o is not None]
             return sum((F.cross_entropy(o, labels) for o in heads), torch.zeros((), device=images.device))

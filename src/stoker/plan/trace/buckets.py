@@ -25,7 +25,9 @@ class GradientBuckets:
         as_view: `gradient_as_bucket_view`: gradients live in the buckets rather than beside them.
     """
 
-    def __init__(self, model: nn.Module, ranks: tuple[int, ...], recorder: Recorder, *, as_view: bool) -> None:
+    def __init__(
+        self, model: nn.Module, ranks: tuple[int, ...], recorder: Recorder, *, as_view: bool
+    ) -> None:
         self._ranks, self._recorder, self._as_view = ranks, recorder, as_view
         self._stream = FakeStream()
         self._bucket_of: dict[nn.Parameter, int] = {}
@@ -94,4 +96,6 @@ class GradientBuckets:
         for parameter, bucket in self._bucket_of.items():
             if parameter.grad is not None:
                 place = self._place[parameter]
-                parameter.grad.copy_(self._buffers[bucket][place : place + parameter.numel()].view(parameter.shape))
+                parameter.grad.copy_(
+                    self._buffers[bucket][place : place + parameter.numel()].view(parameter.shape)
+                )

@@ -31,13 +31,29 @@ class Cost(NamedTuple):
 
 _GEMMS = {"mm", "addmm", "bmm", "baddbmm", "_int_mm", "addmv", "mv"}
 _COPIES = {"_to_copy", "clone", "copy_", "cat", "stack", "contiguous", "repeat", "slice_scatter", "fill_copy"}
-_COPIES |= {"constant_pad_nd", "roll", "flip", "split_with_sizes_copy", "_foreach_copy_", "all_gather_copy_in"}
+_COPIES |= {
+    "constant_pad_nd",
+    "roll",
+    "flip",
+    "split_with_sizes_copy",
+    "_foreach_copy_",
+    "all_gather_copy_in",
+}
 _COPIES |= {"slice_backward", "select_backward", "chunk_cat", "_chunk_cat", "copy"}
 _FILLS = {"zero_", "fill_", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros"}
 _FILLS |= {"new_ones", "new_full", "arange", "normal_", "uniform_", "randint", "randn", "rand", "bernoulli_"}
 _NOTHING = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "is_same_size", "set_"}
 _NOTHING |= {"_local_scalar_dense", "lift_fresh", "resize_", "detach_", "sym_size", "record_stream"}
-_GATHERS = {"embedding", "index", "index_select", "gather", "index_put_", "index_put", "scatter", "scatter_add"}
+_GATHERS = {
+    "embedding",
+    "index",
+    "index_select",
+    "gather",
+    "index_put_",
+    "index_put",
+    "scatter",
+    "scatter_add",
+}
 _GATHERS |= {"index_add", "index_add_", "_embedding_bag", "take", "nonzero", "sort", "topk", "argsort"}
 _BATCH_NORMS = {"native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "batch_norm"}
 _BATCH_NORMS |= {"_batch_norm_with_update", "_native_batch_norm_legit_functional"}
@@ -133,9 +149,7 @@ def _gemm_shape(name: str, args: Sequence[Any]) -> tuple[int, ...]:
     return int(first.shape[-2]), int(columns), int(first.shape[-1]), int(batch)
 
 
-def _convolution(
-    name: str, args: Sequence[Any], out: Any, read: float, written: float, dtype: str
-) -> Cost:
+def _convolution(name: str, args: Sequence[Any], out: Any, read: float, written: float, dtype: str) -> Cost:
     backward = name == "convolution_backward"
     weight = args[2] if backward else args[1]
     groups = int(args[9 if backward else 8]) if len(args) > 8 else 1
@@ -150,7 +164,15 @@ def _convolution(
     if groups > 1:
         kind = "depthwise_conv" if int(weight.shape[1]) == 1 else "grouped_conv"
     shape = (pixels, rows // groups, per_pixel, groups)
-    return Cost(kind, 2.0 * pixels * rows * per_pixel * passes, read * max(passes, 1), written, dtype, max(passes, 1), shape)
+    return Cost(
+        kind,
+        2.0 * pixels * rows * per_pixel * passes,
+        read * max(passes, 1),
+        written,
+        dtype,
+        max(passes, 1),
+        shape,
+    )
 
 
 def _attention(

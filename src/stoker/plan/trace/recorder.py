@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from stoker.plan.trace import torch_private as private
@@ -160,7 +161,8 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        del types
+        if any(issubclass(kind, DTensor) for kind in types):
+            return NotImplemented  # let it come back as operators on its local tensors
         kwargs = kwargs or {}
         if func.namespace == "_c10d_functional" and "wait_tensor" in func._schema.name:
             self._wait_for(args[0])
@@ -176,7 +178,14 @@ class Recorder(TorchDispatchMode):
             priced = cost(name, args, kwargs, out)
             if priced is not None and (priced.read or priced.written):
                 self.trace.events.append(
-                    Op(f"{func.namespace}.{name}", *priced, private.current_stream(), self._phase, self.step, self.module)
+                    Op(
+                        f"{func.namespace}.{name}",
+                        *priced,
+                        private.current_stream(),
+                        self._phase,
+                        self.step,
+                        self.module,
+                    )
                 )
         return out
 

@@ -242,7 +242,9 @@ def _receive(rank: _Rank, *, needs_grad: bool) -> torch.Tensor:
     shape = hidden(rank.workload.micro_batch)
     buffer = torch.empty(shape, dtype=_hidden_type(rank), device=rank.device, requires_grad=needs_grad)
     rank.recorder.name_storage(buffer, "input")
-    rank.recorder.collective("recv", buffer.numel() * buffer.element_size(), rank.groups["pp"], asynchronous=False)
+    rank.recorder.collective(
+        "recv", buffer.numel() * buffer.element_size(), rank.groups["pp"], asynchronous=False
+    )
     return buffer
 
 

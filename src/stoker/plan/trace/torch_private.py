@@ -328,7 +328,9 @@ def _choose_attention_like(capability: tuple[int, int]) -> None:
         bias = attn_mask
         if bias is not None:
             if bias.dtype == torch.bool:
-                bias = torch.zeros_like(bias, dtype=query.dtype).masked_fill_(bias.logical_not(), float("-inf"))
+                bias = torch.zeros_like(bias, dtype=query.dtype).masked_fill_(
+                    bias.logical_not(), float("-inf")
+                )
             bias = bias.expand(query.size(0), query.size(1), query.size(2), key.size(2))
         needs_grad = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
         efficient = aten._scaled_dot_product_efficient_attention
@@ -345,9 +347,7 @@ def _choose_attention_like(capability: tuple[int, int]) -> None:
 def replace_module_apply() -> None:
     """Let `module.to()` and friends work on fake tensors: the stock version swaps tensors and fails."""
 
-    def apply(
-        self: nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True
-    ) -> nn.Module:
+    def apply(self: nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> nn.Module:
         seen: dict[int, nn.Parameter] = {}
         for module in self.modules() if recurse else [self]:
             for key, parameter in module._parameters.items():
@@ -472,9 +472,7 @@ def storage_key(storage: torch.UntypedStorage) -> int:
 def is_view(func: Any) -> bool:
     """Whether an operator only looks at its input: it aliases without writing and runs no kernel."""
     returns = func._schema.returns
-    return bool(returns) and all(
-        r.alias_info is not None and not r.alias_info.is_write for r in returns
-    )
+    return bool(returns) and all(r.alias_info is not None and not r.alias_info.is_write for r in returns)
 
 
 def forward_sequence() -> int:
