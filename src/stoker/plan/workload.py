@@ -155,23 +155,19 @@ def callable_workload(target: str, *, micro_batch: int) -> Workload:
         made = call(micro_batch)
         if isinstance(made, Workload):
             return made
-    calls: dict[int, Any] = {}
-
-    def parts(size: int) -> tuple[Any, Any, Any]:
-        # the callable makes model and inputs together: one call serves both, the model only once
-        made = calls.pop(size, None) or call(size)
-        if not (isinstance(made, tuple) and len(made) == 3):
-            raise UserError(f"{target} must return (model, inputs, loss), not {type(made).__name__}")
-        return made
+    made_once: list[tuple[Any, Any, Any]] = []
 
     def build(_piece: Piece) -> nn.Module:
-        made = parts(micro_batch)
-        calls[micro_batch] = made
+        made = call(micro_batch)
+        if not (isinstance(made, tuple) and len(made) == 3):
+            raise UserError(f"{target} must return (model, inputs, loss), not {type(made).__name__}")
+        made_once[:] = [made]
         return made[0]
 
-    def batch(size: int) -> Any:
-        _, inputs, loss = parts(size)
-        return inputs, loss
+    def batch(_size: int) -> Any:
+        # the callable makes model and inputs together: each step gets a copy, as from a data loader
+        _, inputs, loss = made_once[0]
+        return _copy(inputs), loss
 
     def loss(model: nn.Module, data: Any) -> torch.Tensor:
         inputs, loss_of = data
@@ -179,6 +175,14 @@ def callable_workload(target: str, *, micro_batch: int) -> Workload:
 
     notes = () if takes_size else (f"{target} has no parameter micro_batch: its own batch was planned",)
     return Workload(name=target, build=build, batch=batch, loss=loss, micro_batch=micro_batch, notes=notes)
+
+
+def _copy(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _copy(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return type(data)(_copy(value) for value in data)
+    return data.clone() if hasattr(data, "clone") else data
 
 
 def _call_model(model: nn.Module, inputs: Any) -> Any:

@@ -167,6 +167,8 @@ class Recorder(TorchDispatchMode):
         if func.namespace == "_c10d_functional" and "wait_tensor" in func._schema.name:
             self._wait_for(args[0])
             return args[0]
+        if self.step == 0 and self._phase == "forward" and not private.inside_sharding_propagation():
+            self._add_all(args)  # tensors that were there before, such as targets that a closure holds
         out = func(*args, **kwargs)
         if private.inside_sharding_propagation() or private.active_fake_mode() is not self._fake_mode:
             return out
@@ -212,7 +214,16 @@ class Recorder(TorchDispatchMode):
         functional = func.namespace == "_c10d_functional"
         nbytes = max(_total_bytes(args), _total_bytes(out) if functional else 0)
         asynchronous = functional or bool(given.get("asyncOp", False))
+        if self.device == "cpu" and op in ("all_gather", "reduce_scatter"):
+            self._pass_through(nbytes)
         self.collective(op, nbytes, ranks, asynchronous=asynchronous, result=out if functional else None)
+
+    def _pass_through(self, nbytes: int) -> None:
+        """Memory that is taken and given back at once: gloo gathers and scatters by way of a copy of the whole."""
+        number = len(self.trace.tensors)
+        self.trace.tensors.append(Tensor(nbytes, self._phase, self.step, self.module, 0, "gathered"))
+        self.trace.memory.append(Memory(number, nbytes, 0))
+        self._release(number)
 
     def collective(
         self, op: str, nbytes: int, ranks: tuple[int, ...], *, asynchronous: bool, result: Any = None
