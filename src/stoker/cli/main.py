@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from stoker._version import __version__
+from stoker.cli import plan
 from stoker.errors import ExitCode, UserError
 
 app = typer.Typer(
@@ -18,6 +19,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+app.add_typer(plan.app, name="plan")
 
 
 def _print_version(asked: bool) -> None:

@@ -48,7 +48,7 @@ def estimate(outline: Outline, workload: Workload, layout: Layout) -> dict[str, 
     the forward pass keeps them, a tenth with full checkpointing (assumption: about one tensor per block).
     """
     split = layout.shard * layout.tensor * layout.pipeline
-    width = 2 if workload.precision == "bf16-pure" else 4
+    width = 2 if workload.precision.endswith("-pure") else 4
     held = outline.parameters * width / split
     gradients = outline.trainable * width / split
     states = outline.trainable * _STATE_BYTES[workload.optimizer] * (width / 4) / split
@@ -72,4 +72,4 @@ def estimate(outline: Outline, workload: Workload, layout: Layout) -> dict[str, 
 
 
 def _compute_width(precision: Precision) -> int:
-    return 2 if precision in ("bf16", "fp16", "bf16-pure") else 4
+    return 2 if precision in ("bf16", "fp16", "bf16-pure", "fp16-pure") else 4

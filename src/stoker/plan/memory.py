@@ -13,7 +13,7 @@ from stoker.plan.allocator import MIB, Options, OutOfMemory, Usage, replay
 from stoker.plan.hardware import GIB, Gpu, overhead
 from stoker.plan.layout import Layout
 from stoker.plan.trace.log import Memory, Tensor, Trace
-from stoker.plan.trace.run import Failure, Reply, Source, trace
+from stoker.plan.trace.run import Failure, Reply, Source, stages_to_trace, trace
 from stoker.plan.workload import Workload
 
 Verdict = Literal["fits", "tight", "does not fit"]
@@ -99,16 +99,13 @@ def plan_memory(
         RunError: If the model cannot even be built.
     """
     reply = trace(source, layout, gpu, cache=cache)
-    workload = source.make()
     if reply.failure is not None:
-        return _estimate(source, workload, layout, gpu, reply.failure), reply
+        return _estimate(source, source.make(), layout, gpu, reply.failure), reply
     plans = [
-        judge(one, gpu, layout, options=options, compiled=compiled, notes=workload.notes)
+        judge(one, gpu, layout, options=options, compiled=compiled)
         for one in reply.traces
     ]
     worst = max(range(len(plans)), key=lambda number: plans[number].device_bytes)
-    from stoker.plan.trace.run import stages_to_trace
-
     return replace(plans[worst], stage=stages_to_trace(layout)[worst]), reply
 
 
@@ -119,7 +116,6 @@ def judge(
     *,
     options: Options | None = None,
     compiled: bool = False,
-    notes: Sequence[str] = (),
 ) -> MemoryPlan:
     """Replay one trace and compare it with a GPU."""
     requests = with_workspaces(traced.memory, gpu)
@@ -136,7 +132,7 @@ def judge(
     categories["context"] = outside
     retries, fits_capped = _capped(requests, gpu, int(outside + libraries), options)
     verdict = verdict_of(total, gpu.memory_bytes, fits_capped=fits_capped)
-    said = [*notes, *traced.notes]
+    said = [*traced.facts.notes, *traced.notes]
     if compiled:
         said.append(f"torch.compile cannot be traced: {1 - factor:.1%} less than eager was assumed")
     return MemoryPlan(

@@ -32,7 +32,7 @@ class Roofline:
 
     def seconds(self, op: Op) -> float:
         """Time that the kernels of an operator occupy the GPU."""
-        key = (op.kind, op.flops, op.read, op.written, op.dtype, op.kernels, op.shape)
+        key = (op.name, op.kind, op.flops, op.read, op.written, op.dtype, op.kernels, op.shape)
         found = self._seen.get(key)
         if found is None:
             found = self._seen[key] = self._price(op)
@@ -50,6 +50,8 @@ class Roofline:
         return getattr(fraction, self.side)
 
     def _price(self, op: Op) -> float:
+        if op.name == "layout" and self._tensor_peak(op._replace(kind="conv"), self.gpu.flops) is None:
+            return 0.0
         moved = (op.read + op.written) / (self._reached("memory") * self.gpu.bandwidth)
         arithmetic = op.flops / self._rate(op) if op.flops else 0.0
         return max(moved, arithmetic) + op.kernels * self._reached("kernel_us") * 1e-6

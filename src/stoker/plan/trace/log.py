@@ -138,6 +138,35 @@ class Tensor:
 Event = Op | Collective | Sync
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What is needed of the workload to read its trace.
+
+    Attributes:
+        name: Of the workload.
+        samples_unit: What a sample is called.
+        micro_batch: Samples per forward pass.
+        accumulation: Micro-batches per step.
+        traced_micro_batches: Those of them in the trace.
+        tokens_per_sample: None where a sample is no sequence.
+        precision: As in the workload.
+        optimizer: As in the workload.
+        hidden_bytes: Bytes between two stages of a pipeline.
+        notes: What the workload assumes.
+    """
+
+    name: str = ""
+    samples_unit: str = "samples"
+    micro_batch: int = 1
+    accumulation: int = 1
+    traced_micro_batches: int = 1
+    tokens_per_sample: int | None = None
+    precision: str = "fp32"
+    optimizer: str = "adamw"
+    hidden_bytes: int = 0
+    notes: tuple[str, ...] = ()
+
+
 @dataclass
 class Trace:
     """Everything that happened in the traced steps of one rank.
@@ -155,6 +184,7 @@ class Trace:
         parameter_bytes: Bytes of parameters that this rank holds.
         notes: What could not be traced as it is, and what was assumed instead.
         seconds: How long tracing took.
+        facts: What is needed of the workload to read it.
     """
 
     device: str
@@ -169,6 +199,7 @@ class Trace:
     parameter_bytes: int = 0
     notes: list[str] = field(default_factory=list[str])
     seconds: float = 0.0
+    facts: Facts = field(default_factory=Facts)
 
     def ops(self, step: int = -1) -> Iterator[Op]:
         """Operators of one step, the last one by default."""

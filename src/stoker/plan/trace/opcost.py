@@ -43,7 +43,7 @@ _COPIES |= {"slice_backward", "select_backward", "chunk_cat", "_chunk_cat", "cop
 _FILLS = {"zero_", "fill_", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros"}
 _FILLS |= {"new_ones", "new_full", "arange", "normal_", "uniform_", "randint", "randn", "rand", "bernoulli_"}
 _NOTHING = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "is_same_size", "set_"}
-_NOTHING |= {"_local_scalar_dense", "lift_fresh", "resize_", "detach_", "sym_size", "record_stream"}
+_NOTHING |= {"device", "_local_scalar_dense", "lift_fresh", "resize_", "detach_", "sym_size", "record_stream"}
 _GATHERS = {
     "embedding",
     "index",
@@ -173,6 +173,23 @@ def _convolution(name: str, args: Sequence[Any], out: Any, read: float, written:
         max(passes, 1),
         shape,
     )
+
+
+def layout_copies(name: str, args: Sequence[Any], out: Any) -> Cost | None:
+    """Transpositions that cuDNN puts around a convolution whose images are laid out channels first.
+
+    Its tensor core kernels want channels last: every input is read and written once more, every output too
+    (NVIDIA deep learning performance guide, "tensor layouts"). Named `layout`, so that a GPU whose
+    convolutions do not run on tensor cores is not charged for them.
+    """
+    if name not in ("convolution", "convolution_backward"):
+        return None
+    image = args[1] if name == "convolution_backward" else args[0]
+    if image.dim() != 4 or image.size(1) <= 4 or image.is_contiguous(memory_format=torch.channels_last):
+        return None
+    moved = [t for t in (*_tensors(args), *_tensors(out)) if t.dim() == 4]
+    nbytes = sum(map(_bytes, moved))
+    return Cost("copy", 0.0, nbytes, nbytes, _compute_type(moved), len(moved), ())
 
 
 def _attention(

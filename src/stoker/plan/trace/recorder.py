@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from stoker.plan.trace import torch_private as private
 from stoker.plan.trace.log import Collective, Memory, Op, Phase, Role, Sync, Tensor, Trace
-from stoker.plan.trace.opcost import cost
+from stoker.plan.trace.opcost import Cost, cost, layout_copies
 
 _COLLECTIVES = {
     "allreduce": "all_reduce",
@@ -177,19 +177,14 @@ class Recorder(TorchDispatchMode):
             self._collective(func, args, kwargs, out)
         elif not private.is_view(func):
             name = func._schema.name.split("::")[1]
-            priced = cost(name, args, kwargs, out)
-            if priced is not None and (priced.read or priced.written):
-                self.trace.events.append(
-                    Op(
-                        f"{func.namespace}.{name}",
-                        *priced,
-                        private.current_stream(),
-                        self._phase,
-                        self.step,
-                        self.module,
-                    )
-                )
+            self._operator(f"{func.namespace}.{name}", cost(name, args, kwargs, out))
+            self._operator("layout", layout_copies(name, args, out))
         return out
+
+    def _operator(self, name: str, priced: Cost | None) -> None:
+        if priced is not None and (priced.read or priced.written):
+            stream = private.current_stream()
+            self.trace.events.append(Op(name, *priced, stream, self._phase, self.step, self.module))
 
     def _add_all(self, tree: Any) -> None:
         if isinstance(tree, torch.Tensor):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from stoker.plan.layout import Layout
 from stoker.plan.trace import torch_private as private
 from stoker.plan.trace.apply import apply_checkpointing, repeated_blocks, shard
 from stoker.plan.trace.buckets import GradientBuckets
-from stoker.plan.trace.log import Trace
+from stoker.plan.trace.log import Facts, Trace
 from stoker.plan.trace.recorder import Recorder
 from stoker.plan.workload import Piece, Workload, make_optimizer
 
@@ -69,8 +70,30 @@ def trace_step(workload: Workload, layout: Layout, device: str, *, stage: int = 
                 _step(rank)
             recorder.phase = "setup"
     trace = recorder.trace
+    trace.facts = _facts(rank)
     trace.seconds = time.perf_counter() - started
     return trace
+
+
+def _facts(rank: _Rank) -> Facts:
+    workload, layout = rank.workload, rank.layout
+    traced, nbytes = min(workload.accumulation, MOST_TRACED), 0
+    if layout.pipeline > 1:
+        traced = _traced_micro_batches(layout, rank.stage, workload.accumulation)
+        if workload.hidden is not None:
+            nbytes = math.prod(workload.hidden(workload.micro_batch)) * _hidden_type(rank).itemsize
+    return Facts(
+        name=workload.name,
+        samples_unit=workload.samples_unit,
+        micro_batch=workload.micro_batch,
+        accumulation=workload.accumulation,
+        traced_micro_batches=traced,
+        tokens_per_sample=workload.tokens_per_sample,
+        precision=workload.precision,
+        optimizer=workload.optimizer,
+        hidden_bytes=nbytes,
+        notes=workload.notes,
+    )
 
 
 def _make_mesh(layout: Layout, device: str, stage: int) -> Any:
@@ -99,8 +122,8 @@ def _set_up(workload: Workload, layout: Layout, recorder: Recorder, mesh: Any, s
             workload.parallelize(chunk, mesh["tp"])
         if workload.channels_last:
             chunk.to(memory_format=torch.channels_last)
-        if workload.precision == "bf16-pure":
-            chunk.to(torch.bfloat16)
+        if workload.precision.endswith("-pure"):
+            chunk.to(torch.bfloat16 if workload.precision == "bf16-pure" else torch.float16)
         total += sum(p.numel() for p in chunk.parameters())
         apply_checkpointing(chunk, workload.checkpointing)
         if layout.shard > 1:
@@ -232,6 +255,7 @@ def _traced_micro_batches(layout: Layout, stage: int, micro_batches: int) -> int
 
 def _hidden_type(rank: _Rank) -> torch.dtype:
     half = {"bf16": torch.bfloat16, "fp16": torch.float16, "bf16-pure": torch.bfloat16}
+    half["fp16-pure"] = torch.float16
     return half.get(rank.workload.precision, torch.float32)
 
 
