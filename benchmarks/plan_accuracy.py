@@ -20,10 +20,10 @@ from statistics import median
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from plan_rows import Case, OutOfScope, read_case  # noqa: E402
+from plan_rows import Case, OutOfScopeError, read_case  # noqa: E402
 
 from stoker.errors import UserError  # noqa: E402
-from stoker.plan.hardware import GIB, find_gpu, overhead  # noqa: E402
+from stoker.plan.hardware import GIB, find_gpu  # noqa: E402
 from stoker.plan.layout import parse_layout  # noqa: E402
 from stoker.plan.memory import plan_memory  # noqa: E402
 from stoker.plan.speed import Conditions, plan_speed  # noqa: E402
@@ -40,7 +40,7 @@ def plan(case: Case, cache: Path | None):
     gpu, layout = find_gpu(case.gpu), parse_layout(case.layout)
     memory, reply = plan_memory(source, layout, gpu, compiled=case.compiled, cache=cache)
     if reply.failure is not None:
-        raise OutOfScope(f"not traced: {reply.failure.message}")
+        raise OutOfScopeError(f"not traced: {reply.failure.message}")
     conditions = Conditions(network=case.network, compiled=case.compiled)
     return memory, plan_speed(reply.traces, layout, gpu, conditions)
 
@@ -50,7 +50,9 @@ def from_config(config: str, micro_batch: int, sequence: int):
     from stoker.plan.models.config import parse_config
     from stoker.plan.models.language import language_workload
 
-    return language_workload(parse_config(json.loads(config), "row"), micro_batch=micro_batch, sequence=sequence)
+    return language_workload(
+        parse_config(json.loads(config), "row"), micro_batch=micro_batch, sequence=sequence
+    )
 
 
 def predicted_throughput(row, speed) -> float | None:
@@ -69,7 +71,11 @@ def predicted_throughput(row, speed) -> float | None:
 
 def judge_row(row, case, memory, speed) -> dict:
     """Compare one row."""
-    result = {"verdict": memory.verdict, "reserved_gib": memory.reserved / GIB, "device_gib": memory.device_bytes / GIB}
+    result = {
+        "verdict": memory.verdict,
+        "reserved_gib": memory.reserved / GIB,
+        "device_gib": memory.device_bytes / GIB,
+    }
     text = row["peak_mem_gib"].strip()
     if re.fullmatch(r"[\d.]+", text):
         predicted = memory.reserved / GIB
@@ -101,7 +107,11 @@ def scaling(rows: list[dict]) -> list[float]:
                    r["ac"], r["seq_or_res"], row["case"].micro_batch, row["case"].changes.get("accumulation", 1))  # fmt: skip
             measured = float(r["throughput"]) / per_gpu
             groups.setdefault(key, []).append(
-                {"n": int(r["n_gpus"]), "measured": measured, "predicted": row["result"]["throughput"] / per_gpu}
+                {
+                    "n": int(r["n_gpus"]),
+                    "measured": measured,
+                    "predicted": row["result"]["throughput"] / per_gpu,
+                }
             )
     errors = []
     for members in groups.values():
@@ -129,7 +139,14 @@ def figures(rows: list[dict], total: int) -> list[dict]:
         return hits / of if of else None
 
     def figure(name: str, value: float | None, unit: str, goal: float, higher: bool, count: int) -> dict:
-        return {"name": name, "value": value, "unit": unit, "goal": goal, "higher_is_better": higher, "rows": count}
+        return {
+            "name": name,
+            "value": value,
+            "unit": unit,
+            "goal": goal,
+            "higher_is_better": higher,
+            "rows": count,
+        }
 
     return [
         figure("memory within 5 %", share(sum(e <= 0.05 for e in memory), len(memory)), "fraction", 0.8, True, len(memory)),
@@ -152,7 +169,12 @@ def main() -> None:
     arguments = parser.parse_args()
     os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     rows = list(csv.DictReader(arguments.csv.open(encoding="utf-8")))
-    rows = [row for row in rows if arguments.match.lower() in f"{row['source']} {row['model']} {row['hardware']} {row['precision']}".lower()]
+    rows = [
+        row
+        for row in rows
+        if arguments.match.lower()
+        in f"{row['source']} {row['model']} {row['hardware']} {row['precision']}".lower()
+    ]
     done, out = [], []
     for number, row in enumerate(rows):
         name = f"{number:4} {row['model'][:24]:24} {row['hardware'][:22]:22} {row['n_gpus']:>5} {row['precision'][:10]:10}"
@@ -160,7 +182,7 @@ def main() -> None:
             case = read_case(row)
             memory, speed = plan(case, arguments.cache)
             result = judge_row(row, case, memory, speed)
-        except (OutOfScope, UserError) as reason:
+        except (OutOfScopeError, UserError) as reason:
             out.append({"row": row, "reason": str(reason)})
             if not arguments.json:
                 print(f"{name} out of scope: {reason}", flush=True)
@@ -171,13 +193,29 @@ def main() -> None:
     found = figures(done, len(rows))
     if arguments.json:
         machine = {"cpu": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
-        details = [{**{k: d["row"][k] for k in ("source", "model", "hardware", "n_gpus")}, **d["result"], "in_scope": True} for d in done]
-        details += [{**{k: o["row"][k] for k in ("source", "model", "hardware", "n_gpus")}, "in_scope": False, "reason": o["reason"]} for o in out]
+        details = [
+            {
+                **{k: d["row"][k] for k in ("source", "model", "hardware", "n_gpus")},
+                **d["result"],
+                "in_scope": True,
+            }
+            for d in done
+        ]
+        details += [
+            {
+                **{k: o["row"][k] for k in ("source", "model", "hardware", "n_gpus")},
+                "in_scope": False,
+                "reason": o["reason"],
+            }
+            for o in out
+        ]
         print(json.dumps({"machine": machine, "figures": found, "rows": details}, indent=1))
     else:
         for figure in found:
             value = figure["value"]
-            print(f"{figure['name']:28} {value if value is None else round(value, 3)} (goal {figure['goal']}, {figure['rows']} rows)")
+            print(
+                f"{figure['name']:28} {value if value is None else round(value, 3)} (goal {figure['goal']}, {figure['rows']} rows)"
+            )
 
 
 def describe(row, result) -> str:
@@ -186,7 +224,9 @@ def describe(row, result) -> str:
     if "memory_error" in result:
         parts.append(f"published {row['peak_mem_gib']} ({result['memory_error']:+.1%})")
     if "throughput_ratio" in result:
-        parts.append(f"throughput {result['throughput']:.4g} published {row['throughput']} (x{result['throughput_ratio']:.2f})")
+        parts.append(
+            f"throughput {result['throughput']:.4g} published {row['throughput']} (x{result['throughput_ratio']:.2f})"
+        )
     return "  ".join(parts)
 
 

@@ -24,7 +24,13 @@ MODELS = ("cnn", "wide_cnn", "transformer", "lstm", "recommender", "detector")
 
 def cases(quick: bool):
     """(model, micro-batch, checkpointing, layout)."""
-    sizes = {"cnn": (4, 16), "wide_cnn": (4, 16), "transformer": (2, 8), "lstm": (4, 16), "recommender": (64, 512)}
+    sizes = {
+        "cnn": (4, 16),
+        "wide_cnn": (4, 16),
+        "transformer": (2, 8),
+        "lstm": (4, 16),
+        "recommender": (64, 512),
+    }
     sizes["detector"] = (2, 6)
     for model in MODELS:
         for size in sizes[model][:1] if quick else sizes[model]:
@@ -56,7 +62,9 @@ def train(rank: int, world: int, case: tuple, port: int, queue, steps: int, prof
         dist.init_process_group("gloo", rank=rank, world_size=world)
     from torch.profiler import ProfilerActivity, record_function
 
-    context = torch.profiler.profile(activities=[ProfilerActivity.CPU], profile_memory=True) if profile else None
+    context = (
+        torch.profiler.profile(activities=[ProfilerActivity.CPU], profile_memory=True) if profile else None
+    )
     if context:
         context.__enter__()
     model, inputs, loss_of = build(model_name, size)
@@ -120,7 +128,8 @@ def measure(case: tuple, port: int, *, steps: int = 2, profile: bool = True) -> 
     context = multiprocessing.get_context("spawn")
     queue = context.Queue()
     ranks = [
-        context.Process(target=train, args=(rank, world, case, port, queue, steps, profile)) for rank in range(world)
+        context.Process(target=train, args=(rank, world, case, port, queue, steps, profile))
+        for rank in range(world)
     ]
     for rank in ranks:
         rank.start()
@@ -173,14 +182,36 @@ def main() -> None:
         predicted = peak_of(predict(case))
         error = predicted / measured - 1
         errors.append(abs(error))
-        rows.append({"case": case, "measured_mib": measured / 2**20, "predicted_mib": predicted / 2**20, "error": error})
+        rows.append(
+            {
+                "case": case,
+                "measured_mib": measured / 2**20,
+                "predicted_mib": predicted / 2**20,
+                "error": error,
+            }
+        )
         if not arguments.json:
             name = " ".join(map(str, case))
-            print(f"{name:45} measured {measured / 2**20:8.1f} MiB  predicted {predicted / 2**20:8.1f} MiB  {error:+.1%}", flush=True)
+            print(
+                f"{name:45} measured {measured / 2**20:8.1f} MiB  predicted {predicted / 2**20:8.1f} MiB  {error:+.1%}",
+                flush=True,
+            )
     within = sum(error <= 0.03 for error in errors) / len(errors)
     figures = [
-        {"name": "CPU memory within 3 %", "value": within, "unit": "fraction", "goal": 1.0, "higher_is_better": True},
-        {"name": "CPU memory worst error", "value": max(errors), "unit": "fraction", "goal": 0.03, "higher_is_better": False},
+        {
+            "name": "CPU memory within 3 %",
+            "value": within,
+            "unit": "fraction",
+            "goal": 1.0,
+            "higher_is_better": True,
+        },
+        {
+            "name": "CPU memory worst error",
+            "value": max(errors),
+            "unit": "fraction",
+            "goal": 0.03,
+            "higher_is_better": False,
+        },
     ]
     if arguments.json:
         machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count()}

@@ -91,8 +91,12 @@ class Detector(nn.Module):
             stages.append(nn.Sequential(conv, nn.BatchNorm2d(width), nn.ReLU()))
         self.stages = nn.ModuleList(stages)
         self.lateral = nn.ModuleList(nn.Conv2d(width, 64, 1) for width in widths[1:])
-        self.classify = nn.Sequential(nn.Conv2d(64, 64, 3, 1, 1), nn.ReLU(), nn.Conv2d(64, classes * anchors, 3, 1, 1))
-        self.locate = nn.Sequential(nn.Conv2d(64, 64, 3, 1, 1), nn.ReLU(), nn.Conv2d(64, 4 * anchors, 3, 1, 1))
+        self.classify = nn.Sequential(
+            nn.Conv2d(64, 64, 3, 1, 1), nn.ReLU(), nn.Conv2d(64, classes * anchors, 3, 1, 1)
+        )
+        self.locate = nn.Sequential(
+            nn.Conv2d(64, 64, 3, 1, 1), nn.ReLU(), nn.Conv2d(64, 4 * anchors, 3, 1, 1)
+        )
         self.classes = classes
 
     def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -103,7 +107,9 @@ class Detector(nn.Module):
         pyramid = [lateral(f) for lateral, f in zip(self.lateral, features[1:], strict=True)]
         for level in (1, 0):
             pyramid[level] = pyramid[level] + F.interpolate(pyramid[level + 1], scale_factor=2)
-        scores = [self.classify(p).permute(0, 2, 3, 1).reshape(images.size(0), -1, self.classes) for p in pyramid]
+        scores = [
+            self.classify(p).permute(0, 2, 3, 1).reshape(images.size(0), -1, self.classes) for p in pyramid
+        ]
         boxes = [self.locate(p).permute(0, 2, 3, 1).reshape(images.size(0), -1, 4) for p in pyramid]
         return torch.cat(scores, 1), torch.cat(boxes, 1)
 

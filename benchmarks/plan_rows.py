@@ -52,7 +52,7 @@ class Case:
     notes: list[str] = field(default_factory=list)
 
 
-class OutOfScope(Exception):
+class OutOfScopeError(Exception):
     """Why a row is not planned."""
 
 
@@ -60,21 +60,21 @@ def read_case(row: Row) -> Case:
     """The case of a row.
 
     Raises:
-        OutOfScope: With the reason.
+        OutOfScopeError: With the reason.
     """
     text = " ".join((row["parallelism"], row["precision"])).lower()
     if "busbw" in row["unit"] or "TFLOP" in row["unit"] or row["unit"] == "GB/s":
-        raise OutOfScope("a collective or kernel, not a training step")
+        raise OutOfScopeError("a collective or kernel, not a training step")
     if "minutes" in row["unit"]:
-        raise OutOfScope("time to a target, not throughput")
+        raise OutOfScopeError("time to a target, not throughput")
     for word, reason in (("float8", "float8 conversion is not modelled"), ("fp8", "float8 is not modelled"),
                          ("asynctp", "asynchronous tensor parallelism is not modelled")):  # fmt: skip
         if word in text:
-            raise OutOfScope(reason)
+            raise OutOfScopeError(reason)
     if re.search(r"cp[2-9]", text):
-        raise OutOfScope("context parallelism is not modelled")
+        raise OutOfScopeError("context parallelism is not modelled")
     if not row["global_batch"].isdigit():
-        raise OutOfScope("the batch is not given")
+        raise OutOfScopeError("the batch is not given")
     case = _family(row)
     case.gpu = _gpu(row["hardware"])
     case.compiled = "compile" in text
@@ -102,7 +102,9 @@ def _precision(row: Row) -> str:
         return "fp16"
     if "tf32" in text:
         return "tf32"
-    ampere = not any(old in row["hardware"] for old in ("V100", "RTX 8000", "2080", "T4", "P100", "1080", "TITAN"))
+    ampere = not any(
+        old in row["hardware"] for old in ("V100", "RTX 8000", "2080", "T4", "P100", "1080", "TITAN")
+    )
     # NVIDIA's containers, in which these rows were measured, let fp32 matrix products run in TF32
     return "tf32" if ampere and row["source"].startswith("lambdal") else "fp32"
 
@@ -121,14 +123,14 @@ def _family(row: Row) -> Case:
     if not name and model.startswith("torchvision/"):
         name = model.removeprefix("torchvision/")
     if not name:
-        raise OutOfScope(f"{model} is neither in torchvision nor read from a config")
+        raise OutOfScopeError(f"{model} is neither in torchvision nor read from a config")
     ranks = int(row["n_gpus"])
     case = Case(target=name, micro_batch=int(row["global_batch"]) // ranks, size=int(row["seq_or_res"]))
     case.changes = {"precision": _precision(row), "optimizer": "sgd"}
     case.layout = f"ddp={ranks}" if ranks > 1 else "single"
     case.changes["channels_last"] = "channels-last" in row["notes"] or "channels_last" in row["precision"]
     if source.startswith("huggingface/pytorch-image-models") and name.startswith("vit"):
-        raise OutOfScope("timm on torch 1.12 ran attention unfused; torchvision's runs fused")
+        raise OutOfScopeError("timm on torch 1.12 ran attention unfused; torchvision's runs fused")
     return case
 
 
@@ -144,7 +146,7 @@ def _checkpointing(row: Row) -> str:
 def _llama(row: Row) -> Case:
     size = re.search(r"(\d+b)", row["model"].lower())
     if size is None or size[1] not in LLAMA:
-        raise OutOfScope("this Llama is not known")
+        raise OutOfScopeError("this Llama is not known")
     width, layers, heads, ffn = LLAMA[size[1]]
     length = int(row["seq_or_res"])
     config = {
@@ -162,14 +164,14 @@ def _llama(row: Row) -> Case:
     parts = [f"fsdp2={shards}"] + [f"tp={tensor}"] * (tensor > 1) + [f"pp={stages}"] * (stages > 1)
     case.layout = ",".join(parts)
     if stages > 1:
-        raise OutOfScope("the number of micro-batches is not given")
+        raise OutOfScopeError("the number of micro-batches is not given")
     return case
 
 
 def _mpt(row: Row) -> Case:
     size = row["model"].lower().removeprefix("mpt-")
     if size not in MPT:
-        raise OutOfScope("this MPT is not known")
+        raise OutOfScopeError("this MPT is not known")
     width, layers, heads = MPT[size]
     length = int(row["seq_or_res"])
     config = {
@@ -178,7 +180,7 @@ def _mpt(row: Row) -> Case:
     }  # fmt: skip
     found = re.search(r"micro-batch (\d+) x ga (\d+)", row["parallelism"])
     if found is None:
-        raise OutOfScope("the micro-batch is not given")
+        raise OutOfScopeError("the micro-batch is not given")
     ranks = int(row["n_gpus"])
     case = Case(config=config, size=length, micro_batch=int(found[1]))
     case.changes = {
@@ -209,10 +211,15 @@ def _bert(row: Row) -> Case:
         "accumulation": int(found[2]) if found else 1,
     }  # fmt: skip
     if row["source"].startswith("lambdal") and case.changes["precision"] == "fp16":
-        case.changes["precision"] = "fp16-pure"  # NVIDIA's script casts the model (apex amp O2), not each operator
+        case.changes["precision"] = (
+            "fp16-pure"  # NVIDIA's script casts the model (apex amp O2), not each operator
+        )
     if "NVML" in row["notes"]:
         case.memory = "device"
-        case.changes |= {"keep_gradients": True, "optimizer": "adamw-loop" if optimizer == "adamw" else optimizer}
+        case.changes |= {
+            "keep_gradients": True,
+            "optimizer": "adamw-loop" if optimizer == "adamw" else optimizer,
+        }
         case.notes.append("context of 1343 MiB as the source says")
     case.layout = f"ddp={ranks}" if ranks > 1 else "single"
     return case
@@ -229,13 +236,19 @@ def _megatron(row: Row) -> Case:
     tensor = int((re.search(r"TP(\d+)", text) or [0, 1])[1])
     stages = int((re.search(r"PP(\d+)", text) or [0, 1])[1])
     if stages > 1:
-        raise OutOfScope("the chunks per stage of the interleaved schedule are not given")
+        raise OutOfScopeError("the chunks per stage of the interleaved schedule are not given")
     micro = int((re.search(r"micro-batch (\d+)", text) or [0, row["global_batch"]])[1])
     case = Case(config=config, size=length, micro_batch=micro)
     selective = row["ac"].startswith("selective")
-    case.changes = {"precision": "fp16", "checkpointing": "full" if row["ac"] == "full" else "none", "clip": 1.0}
+    case.changes = {
+        "precision": "fp16",
+        "checkpointing": "full" if row["ac"] == "full" else "none",
+        "clip": 1.0,
+    }
     if selective:
-        config.pop("_attn_implementation")  # its selective recomputation drops what fused attention never keeps
+        config.pop(
+            "_attn_implementation"
+        )  # its selective recomputation drops what fused attention never keeps
     case.changes["accumulation"] = max(1, int(row["global_batch"]) // micro)
     case.layout = f"tp={tensor}" if tensor > 1 else "single"
     return case

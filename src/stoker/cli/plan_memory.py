@@ -19,17 +19,25 @@ if TYPE_CHECKING:
 
 Target = Annotated[
     str,
-    typer.Argument(help="module:callable, path.py:callable, a config.json, or the name of a torchvision model."),
+    typer.Argument(
+        help="module:callable, path.py:callable, a config.json, or the name of a torchvision model."
+    ),
 ]
 GpuName = Annotated[str, typer.Option("--gpu", help="GPU model, such as 'H100 SXM' or 'RTX 4090'.")]
 Gpus = Annotated[int | None, typer.Option("--gpus", min=1, max=4096, help="Number of GPUs.")]
 LayoutText = Annotated[str, typer.Option("--layout", help="Such as ddp=8, fsdp2=8,tp=2 or hsdp=4x8.")]
-PrecisionName = Annotated[str, typer.Option("--precision", help="fp32, tf32, bf16, fp16, bf16-pure, fp16-pure.")]
-CheckpointingName = Annotated[str, typer.Option("--checkpointing", help="none, full, selective, selective-layer.")]
+PrecisionName = Annotated[
+    str, typer.Option("--precision", help="fp32, tf32, bf16, fp16, bf16-pure, fp16-pure.")
+]
+CheckpointingName = Annotated[
+    str, typer.Option("--checkpointing", help="none, full, selective, selective-layer.")
+]
 MicroBatch = Annotated[int, typer.Option("--micro-batch", min=1, help="Samples per GPU and forward pass.")]
 Accumulation = Annotated[int, typer.Option("--accumulation", min=1, help="Micro-batches per step.")]
 OptimizerText = Annotated[str | None, typer.Option("--optimizer", help="adamw, adamw-fused, adam, sgd, ...")]
-Sequence = Annotated[int | None, typer.Option("--sequence", min=1, help="Tokens per sample of language models.")]
+Sequence = Annotated[
+    int | None, typer.Option("--sequence", min=1, help="Tokens per sample of language models.")
+]
 ImageSize = Annotated[int, typer.Option("--image-size", min=8, help="Height and width of images.")]
 Compiled = Annotated[bool, typer.Option("--compile", help="The model will run under torch.compile.")]
 Format = Annotated[str, typer.Option("--format", help="text or json.")]
@@ -52,11 +60,13 @@ def memory(
     expandable_segments: Annotated[bool, typer.Option(help="As in PYTORCH_CUDA_ALLOC_CONF.")] = False,
     output: Format = "text",
 ) -> None:
-    """Will it fit: memory per GPU over two training steps, by what holds it. Exit code 1 if it does not fit."""
+    """Will it fit: memory per GPU over two training steps, by what holds it. Exit code 1 if not."""
     from stoker.plan.allocator import Options
     from stoker.plan.memory import plan_memory
 
-    source = _source(target, precision, checkpointing, micro_batch, accumulation, optimizer, sequence, image_size)
+    source = _source(
+        target, precision, checkpointing, micro_batch, accumulation, optimizer, sequence, image_size
+    )
     found, arranged = _place(gpu, gpus, layout)
     options = Options(expandable_segments=expandable_segments)
     plan, _ = plan_memory(source, arranged, found, options=options, compiled=compiled)
@@ -93,7 +103,9 @@ def speed(
     from stoker.plan.memory import plan_memory
     from stoker.plan.speed import Conditions, plan_speed
 
-    source = _source(target, precision, checkpointing, micro_batch, accumulation, optimizer, sequence, image_size)
+    source = _source(
+        target, precision, checkpointing, micro_batch, accumulation, optimizer, sequence, image_size
+    )
     found, arranged = _place(gpu, gpus, layout)
     if profile is not None:
         found = found.with_efficiency(read_profile(profile).fractions(found))
@@ -116,7 +128,9 @@ def speed(
 
 
 def calibrate(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Profile file to write.")] = Path("profile.json"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Profile file to write.")] = Path(
+        "profile.json"
+    ),
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cuda",
 ) -> None:
     """Time some thirty operators on this machine; the file replaces the table of efficiencies."""
@@ -203,9 +217,11 @@ def _speed_text(plan: SpeedPlan, held: MemoryPlan, gpu: Gpu, layout: Layout) -> 
         f" layout {layout}; memory: {held.verdict}",
         f"  step {step.expected * 1e3:.4g} ms ({step.low * 1e3:.4g} to {step.high * 1e3:.4g})",
         f"  {plan.tflops_per_gpu:.4g} TFLOP/s per GPU, {plan.utilisation:.1%} of the dense peak",
-        "  " + ", ".join(f"{name} {share:.0%}" for name, share in plan.parts.items()) + f"; bound by {plan.bound}",
-        f"  checkpoint {plan.goodput.checkpoint_gib:.1f} GiB, every {plan.goodput.interval_seconds / 60:.0f} min,"
-        f" goodput {plan.goodput.share:.1%}",
+        "  "
+        + ", ".join(f"{name} {share:.0%}" for name, share in plan.parts.items())
+        + f"; bound by {plan.bound}",
+        f"  checkpoint {plan.goodput.checkpoint_gib:.1f} GiB,"
+        f" every {plan.goodput.interval_seconds / 60:.0f} min, goodput {plan.goodput.share:.1%}",
     ]
     if plan.tokens_per_second_per_gpu is not None:
         tokens = plan.tokens_per_second_per_gpu

@@ -1,0 +1,1 @@
+"""Plans: will a training run fit, how fast will it be, and on what."""

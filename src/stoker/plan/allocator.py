@@ -25,7 +25,7 @@ MIN_LARGE = 10 * MIB
 ROUND_LARGE = 2 * MIB
 
 
-class OutOfMemory(Exception):
+class OutOfMemoryError(Exception):
     """The allocations do not fit in the capacity, even after cached memory was given back.
 
     Attributes:
@@ -152,7 +152,7 @@ class CachingAllocator:
         """Allocate `nbytes` under the name `key`.
 
         Raises:
-            OutOfMemory: If it does not fit in the capacity.
+            OutOfMemoryError: If it does not fit in the capacity.
         """
         size = self.round(nbytes)
         pool_key = (stream, size <= SMALL_SIZE)
@@ -236,7 +236,7 @@ class CachingAllocator:
             self.release_cached()
             self.usage.released_and_retried += 1
             if self.reserved + more > self.capacity:
-                raise OutOfMemory(position, requested, self.reserved, self.allocated)
+                raise OutOfMemoryError(position, requested, self.reserved, self.allocated)
         self.reserved += more
         self.usage.peak_reserved = max(self.usage.peak_reserved, self.reserved)
 
@@ -334,7 +334,7 @@ def replay(
     20
 
     Raises:
-        OutOfMemory: If it does not fit in `capacity` bytes.
+        OutOfMemoryError: If it does not fit in `capacity` bytes.
     """
     allocator = CachingAllocator(capacity, options or Options())
     for position, (key, nbytes, stream) in enumerate(requests):

@@ -58,7 +58,9 @@ class Profile:
 
     def overhead(self) -> float:
         """Seconds of an operator on almost nothing: the median."""
-        return statistics.median(s.seconds for s in self.samples if s.kind == "elementwise" and s.nbytes < 1 << 10)
+        return statistics.median(
+            s.seconds for s in self.samples if s.kind == "elementwise" and s.nbytes < 1 << 10
+        )
 
     def fractions(self, gpu: Gpu) -> dict[str, Fraction]:
         """What replaces the table for a GPU: measured over the datasheet, a tenth to both sides."""
@@ -101,7 +103,9 @@ def cpu_as_gpu(profile: Profile) -> Gpu:
         "depthwise_conv": depthwise / plain, "rnn": 0.5, "attention": 0.5, "attention_backward": 0.5,
         "kernel_us": overhead_us, "launch_us": 0.0, "foreach_us": 0.0,
     }  # fmt: skip
-    efficiency = {n: Fraction(v, 0.9 * v, 1.1 * v, f"measured on {profile.device}") for n, v in measured.items()}
+    efficiency = {
+        n: Fraction(v, 0.9 * v, 1.1 * v, f"measured on {profile.device}") for n, v in measured.items()
+    }
     return Gpu(
         name=profile.device,
         architecture="cpu",
@@ -188,4 +192,11 @@ def _cases(device: str) -> list[tuple[Sample, Callable[[], Any]]]:
     return made
 
 
-_GEMMS = ((128, 128, 128), (256, 256, 256), (512, 512, 512), (256, 1024, 256), (512, 2048, 512), (64, 1024, 1024))
+_GEMMS = (
+    (128, 128, 128),
+    (256, 256, 256),
+    (512, 512, 512),
+    (256, 1024, 256),
+    (512, 2048, 512),
+    (64, 1024, 1024),
+)

@@ -1,4 +1,4 @@
-"""Memory without a trace: what follows from the number of parameters and the activations of one forward pass."""
+"""Memory without a trace: from the number of parameters and the activations of one forward pass."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ def measure_outline(source: Source) -> Outline:
 def estimate(outline: Outline, workload: Workload, layout: Layout) -> dict[str, float]:
     """Bytes per GPU by category.
 
-    Parameters, gradients and optimizer state in the types of mixed precision, divided over shards (Rajbhandari
-    et al. 2020, arXiv 1910.02054, section 3); one gathered block in compute and one in flight; activations as
+    Parameters, gradients and optimizer state in the types of mixed precision, divided over shards
+    (Rajbhandari et al. 2020, arXiv 1910.02054, section 3); one gathered block in compute and one in flight;
+    activations as
     the forward pass keeps them, a tenth with full checkpointing (assumption: about one tensor per block).
     """
     split = layout.shard * layout.tensor * layout.pipeline

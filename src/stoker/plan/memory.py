@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stoker.plan import closed_form
-from stoker.plan.allocator import MIB, Options, OutOfMemory, Usage, replay
+from stoker.plan.allocator import MIB, Options, OutOfMemoryError, Usage, replay
 from stoker.plan.hardware import GIB, Gpu, overhead
 from stoker.plan.layout import Layout
 from stoker.plan.trace.log import Memory, Tensor, Trace
@@ -101,10 +101,7 @@ def plan_memory(
     reply = trace(source, layout, gpu, cache=cache)
     if reply.failure is not None:
         return _estimate(source, source.make(), layout, gpu, reply.failure), reply
-    plans = [
-        judge(one, gpu, layout, options=options, compiled=compiled)
-        for one in reply.traces
-    ]
+    plans = [judge(one, gpu, layout, options=options, compiled=compiled) for one in reply.traces]
     worst = max(range(len(plans)), key=lambda number: plans[number].device_bytes)
     return replace(plans[worst], stage=stages_to_trace(layout)[worst]), reply
 
@@ -150,14 +147,14 @@ def judge(
 
 
 def verdict_of(needed: float, usable: int, *, fits_capped: bool = True) -> Verdict:
-    """Three answers: `tight` where what is not modelled decides, or cached memory must be given back to fit."""
+    """Three answers: `tight` where what is not modelled decides, or cached memory must be given back."""
     if needed <= overhead("fits_below") * usable:
         return "fits"
     return "tight" if needed <= usable or fits_capped else "does not fit"
 
 
 def with_workspaces(memory: Sequence[Memory], gpu: Gpu) -> list[tuple[int, int, int]]:
-    """Put the workspace of cuBLAS before everything else: the first matrix product allocates it and keeps it."""
+    """Put the workspace of cuBLAS first: the first matrix product allocates it and keeps it."""
     name = "cublas_workspace_hopper_mib" if gpu.capability >= (9, 0) else "cublas_workspace_mib"
     return [(-1, int(overhead(name) * MIB), 0), *memory]
 
@@ -165,10 +162,10 @@ def with_workspaces(memory: Sequence[Memory], gpu: Gpu) -> list[tuple[int, int, 
 def _capped(
     requests: Sequence[tuple[int, int, int]], gpu: Gpu, outside: int, options: Options | None
 ) -> tuple[int, bool]:
-    """Whether the allocations fit once cached memory is given back when the GPU is full, and how often it is."""
+    """Whether it fits once cached memory is given back when the GPU is full, and how often it is."""
     try:
         usage = replay(requests, capacity=gpu.memory_bytes - outside, options=options)
-    except OutOfMemory:
+    except OutOfMemoryError:
         return 0, False
     return usage.released_and_retried, True
 

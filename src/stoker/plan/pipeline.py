@@ -1,4 +1,4 @@
-"""Pipeline schedules: in which order a stage runs the micro-batches, and how long all stages take together."""
+"""Pipeline schedules: in which order a stage runs micro-batches, and how long all stages take together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long an operator takes on a GPU: the larger of arithmetic and memory time, tiles and launches included."""
+"""How long an operator takes on a GPU: the larger of arithmetic and memory time, with tiles and launches."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
 """Plays a trace in time: streams run in order, wait for each other, and the host feeds them one by one.
 
-The overlap of communication with computation is not a formula here: DDP's buckets, FSDP2's prefetching and
-the waits of tensor parallelism are in the trace as records and waits of events, and are played as a GPU would.
+The overlap of communication with computation is not a formula here: DDP's buckets, FSDP2's prefetching
+and the waits of tensor parallelism are in the trace as records and waits of events, and are played as a
+GPU would.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -104,8 +106,6 @@ def slowdown(timeline: Timeline, step: float, ranks: int) -> float:
     Kernels slow down while collectives hold multiprocessors, and all wait for the slowest of N ranks, which
     lies sqrt(2 ln N) standard deviations above the mean.
     """
-    import math
-
     if ranks == 1 or step <= 0:
         return 1.0
     overlapped = min(timeline.communication, timeline.compute)

@@ -90,7 +90,9 @@ class _Step:
     timeline: Timeline
 
 
-def plan_speed(traces: Sequence[Trace], layout: Layout, gpu: Gpu, conditions: Conditions | None = None) -> SpeedPlan:
+def plan_speed(
+    traces: Sequence[Trace], layout: Layout, gpu: Gpu, conditions: Conditions | None = None
+) -> SpeedPlan:
     """Plan the speed of traced stages.
 
     Args:
@@ -100,7 +102,9 @@ def plan_speed(traces: Sequence[Trace], layout: Layout, gpu: Gpu, conditions: Co
         conditions: Network, compilation, data and storage.
     """
     given = conditions or Conditions()
-    sides: dict[Side, _Step] = {side: _step(traces, layout, gpu, given, side) for side in ("value", "low", "high")}
+    sides: dict[Side, _Step] = {
+        side: _step(traces, layout, gpu, given, side) for side in ("value", "low", "high")
+    }
     main, facts = sides["value"], traces[0].facts
     samples = facts.micro_batch * facts.accumulation * layout.data_ranks
     bound = max(main.parts, key=lambda name: main.parts[name])
@@ -134,7 +138,9 @@ def plan_speed(traces: Sequence[Trace], layout: Layout, gpu: Gpu, conditions: Co
 def _step(traces: Sequence[Trace], layout: Layout, gpu: Gpu, given: Conditions, side: Side) -> _Step:
     facts = traces[0].facts
     roofline = Roofline(gpu, tf32=facts.precision == "tf32", side=side)
-    network = Network(find_link(gpu.fabric), find_link(given.network), given.gpus_per_node, given.gpus_per_port)
+    network = Network(
+        find_link(gpu.fabric), find_link(given.network), given.gpus_per_node, given.gpus_per_port
+    )
     timelines = [play(one, roofline, network) for one in traces]
     if layout.pipeline > 1:
         step = _pipeline_step(traces, timelines, layout, network)
@@ -183,7 +189,11 @@ def _pipeline_step(
     total = span + tail
     worked = statistics.mean(busy)
     timeline = max(timelines, key=lambda one: one.compute)
-    parts = {"computing": worked / total, "pipeline bubble": (span - worked) / total, "communication": tail / total}
+    parts = {
+        "computing": worked / total,
+        "pipeline bubble": (span - worked) / total,
+        "communication": tail / total,
+    }
     return _Step(total, parts, timeline)
 
 
@@ -212,7 +222,9 @@ def _flops(traces: Sequence[Trace], layout: Layout) -> float:
 
 
 def _peak(gpu: Gpu, precision: str) -> float:
-    name = {"fp32": "float32", "tf32": "tf32", "fp16": "float16", "fp16-pure": "float16"}.get(precision, "bfloat16")
+    name = {"fp32": "float32", "tf32": "tf32", "fp16": "float16", "fp16-pure": "float16"}.get(
+        precision, "bfloat16"
+    )
     return gpu.flops.get(name, gpu.flops["float32"])
 
 

@@ -76,7 +76,7 @@ class Workload:
         bucket_view: Whether DDP keeps gradients in its buckets (`gradient_as_bucket_view`).
         pieces: Whether `build` can make one stage of a pipeline and one shard of tensor parallelism.
         hidden: Shape of the activations between stages for a micro-batch; None without pipeline.
-        parallelize: Shards the matrices of a model over a mesh of tensor parallel ranks, where `pieces` is not set.
+        parallelize: Shards the matrices over a mesh of tensor parallel ranks, where `pieces` is not set.
         notes: What is assumed.
     """
 

@@ -18,7 +18,9 @@ class Adafactor(torch.optim.Optimizer):
         super().__init__(parameters, {"lr": lr})
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> None:
+    def step(  # pyright: ignore[reportIncompatibleMethodOverride] - no closure is ever given
+        self, closure: Callable[[], Any] | None = None
+    ) -> None:
         """One update of every parameter that has a gradient."""
         del closure
         for group in self.param_groups:

@@ -103,7 +103,7 @@ def ranks_of(group: Any) -> int:
 
 
 class VocabularyEmbedding(nn.Module):
-    """Embedding of which each rank holds a slice of the vocabulary; the result is scattered over the sequence."""
+    """Embedding of which each rank holds a slice of the vocabulary; the result is cut along the sequence."""
 
     def __init__(self, vocabulary: int, hidden: int, group: Any) -> None:
         super().__init__()

@@ -35,7 +35,7 @@ def make_norm(config: TransformerConfig) -> nn.Module:
 
 
 def rotate(x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
-    """Rotary position embedding of (batch, sequence, heads, size), in complex fp32 as in the Llama reference."""
+    """Rotary embedding of (batch, sequence, heads, size), in complex fp32 as in the Llama reference."""
     pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
     turned = torch.view_as_real(pairs * angles.view(1, x.size(1), 1, pairs.size(-1)))
     return turned.flatten(3).type_as(x)

@@ -1,4 +1,4 @@
-"""Gradient buckets of DistributedDataParallel: its reducer is C++ and reads storages, so it cannot be traced."""
+"""Gradient buckets of DistributedDataParallel, whose reducer is C++, reads storages and cannot be traced."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from stoker.plan.trace.recorder import Recorder
-from stoker.plan.trace.torch_private import FakeStream, use_stream
+from stoker.plan.trace.torch_private import FakeStream, current_fake_stream, use_stream
 
 FIRST_BUCKET = 1 << 20
 BUCKET = 25 << 20
@@ -82,7 +82,7 @@ class GradientBuckets:
             parameter.grad = view
         self._left[bucket] -= 1
         if not self._left[bucket]:
-            self._stream.wait_stream(torch.cuda.current_stream()) if self._recorder.device == "cuda" else None
+            self._stream.wait_stream(current_fake_stream()) if self._recorder.device == "cuda" else None
             with use_stream(self._stream):
                 self._recorder.collective("all_reduce", self._sizes[bucket], self._ranks, asynchronous=False)
             self._done.append(bucket)
@@ -90,7 +90,7 @@ class GradientBuckets:
     def finish(self) -> None:
         """Wait for the averages and put them back into the gradients."""
         if self._recorder.device == "cuda":
-            torch.cuda.current_stream().wait_stream(self._stream)
+            current_fake_stream().wait_stream(self._stream)
         if self._as_view:
             return
         for parameter, bucket in self._bucket_of.items():

@@ -29,36 +29,121 @@ class Cost(NamedTuple):
     shape: tuple[int, ...]
 
 
-_GEMMS = {"mm", "addmm", "bmm", "baddbmm", "_int_mm", "addmv", "mv"}
-_COPIES = {"_to_copy", "clone", "copy_", "cat", "stack", "contiguous", "repeat", "slice_scatter", "fill_copy"}
-_COPIES |= {
-    "constant_pad_nd",
-    "roll",
-    "flip",
-    "split_with_sizes_copy",
-    "_foreach_copy_",
-    "all_gather_copy_in",
-}
-_COPIES |= {"slice_backward", "select_backward", "chunk_cat", "_chunk_cat", "copy"}
-_FILLS = {"zero_", "fill_", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros"}
-_FILLS |= {"new_ones", "new_full", "arange", "normal_", "uniform_", "randint", "randn", "rand", "bernoulli_"}
-_NOTHING = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "is_same_size", "set_"}
-_NOTHING |= {"device", "_local_scalar_dense", "lift_fresh", "resize_", "detach_", "sym_size", "record_stream"}
-_GATHERS = {
-    "embedding",
-    "index",
-    "index_select",
-    "gather",
-    "index_put_",
-    "index_put",
-    "scatter",
-    "scatter_add",
-}
-_GATHERS |= {"index_add", "index_add_", "_embedding_bag", "take", "nonzero", "sort", "topk", "argsort"}
-_BATCH_NORMS = {"native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "batch_norm"}
-_BATCH_NORMS |= {"_batch_norm_with_update", "_native_batch_norm_legit_functional"}
-_REDUCTIONS = {"sum", "mean", "amax", "amin", "max", "min", "var", "var_mean", "linalg_vector_norm", "argmax"}
-_REDUCTIONS |= {"_log_softmax", "_log_softmax_backward_data", "nll_loss_forward", "cumsum", "prod", "std"}
+_GEMMS = frozenset(["_int_mm", "addmm", "addmv", "baddbmm", "bmm", "mm", "mv"])
+_COPIES = frozenset(
+    [
+        "_chunk_cat",
+        "_foreach_copy_",
+        "_to_copy",
+        "all_gather_copy_in",
+        "cat",
+        "chunk_cat",
+        "clone",
+        "constant_pad_nd",
+        "contiguous",
+        "copy",
+        "copy_",
+        "fill_copy",
+        "flip",
+        "repeat",
+        "roll",
+        "select_backward",
+        "slice_backward",
+        "slice_scatter",
+        "split_with_sizes_copy",
+        "stack",
+    ]
+)
+_FILLS = frozenset(
+    [
+        "arange",
+        "bernoulli_",
+        "fill_",
+        "full",
+        "full_like",
+        "new_full",
+        "new_ones",
+        "new_zeros",
+        "normal_",
+        "ones",
+        "ones_like",
+        "rand",
+        "randint",
+        "randn",
+        "uniform_",
+        "zero_",
+        "zeros",
+        "zeros_like",
+    ]
+)
+_NOTHING = frozenset(
+    [
+        "_local_scalar_dense",
+        "detach_",
+        "device",
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "is_same_size",
+        "lift_fresh",
+        "new_empty",
+        "new_empty_strided",
+        "record_stream",
+        "resize_",
+        "set_",
+        "sym_size",
+    ]
+)
+_GATHERS = frozenset(
+    [
+        "_embedding_bag",
+        "argsort",
+        "embedding",
+        "gather",
+        "index",
+        "index_add",
+        "index_add_",
+        "index_put",
+        "index_put_",
+        "index_select",
+        "nonzero",
+        "scatter",
+        "scatter_add",
+        "sort",
+        "take",
+        "topk",
+    ]
+)
+_BATCH_NORMS = frozenset(
+    [
+        "_batch_norm_with_update",
+        "_native_batch_norm_legit",
+        "_native_batch_norm_legit_functional",
+        "batch_norm",
+        "cudnn_batch_norm",
+        "native_batch_norm",
+    ]
+)
+_REDUCTIONS = frozenset(
+    [
+        "_log_softmax",
+        "_log_softmax_backward_data",
+        "amax",
+        "amin",
+        "argmax",
+        "cumsum",
+        "linalg_vector_norm",
+        "max",
+        "mean",
+        "min",
+        "nll_loss_forward",
+        "prod",
+        "std",
+        "sum",
+        "var",
+        "var_mean",
+    ]
+)
 
 
 def cost(name: str, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Cost | None:

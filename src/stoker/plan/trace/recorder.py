@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 import torch
@@ -38,13 +38,8 @@ class _Watch(weakref.ref[torch.UntypedStorage]):
 
     __slots__ = ("key", "tensor")
 
-    def __init__(self, storage: torch.UntypedStorage, callback: Any, key: int, tensor: int) -> None:
-        super().__init__(storage, callback)
-        self.key = key
-        self.tensor = tensor
-
-    def __new__(cls, storage: torch.UntypedStorage, callback: Any, _key: int, _tensor: int) -> _Watch:
-        return super().__new__(cls, storage, callback)
+    key: int
+    tensor: int
 
 
 class Recorder(TorchDispatchMode):
@@ -76,7 +71,7 @@ class Recorder(TorchDispatchMode):
         self.trace.marks.append((self.step, phase, len(self.trace.memory)))
 
     @contextlib.contextmanager
-    def recording(self) -> Iterator[Recorder]:
+    def recording(self) -> Generator[Recorder]:
         """Record everything in this block; to be entered inside the fake tensor mode."""
         self._fake_mode = private.active_fake_mode()
         private.on_stream_event(lambda kind, stream, event: self._sync(kind, stream, event))
@@ -131,7 +126,9 @@ class Recorder(TorchDispatchMode):
         number = len(self.trace.tensors)
         stream = private.current_stream()
         self.trace.tensors.append(Tensor(nbytes, self._phase, self.step, self.module, stream, role))
-        self._live[key] = _Watch(storage, self._released, key, number)
+        watch = _Watch(storage, self._released)
+        watch.key, watch.tensor = key, number
+        self._live[key] = watch
         if nbytes:
             self.trace.memory.append(Memory(number, nbytes, stream))
 
@@ -141,7 +138,7 @@ class Recorder(TorchDispatchMode):
             tensor.freed = (self._phase, self.step)
             self.trace.memory.append(Memory(number, 0, tensor.stream))
 
-    def _released(self, watch: _Watch) -> None:
+    def _released(self, watch: Any) -> None:
         if self._live.get(watch.key) is watch:
             del self._live[watch.key]
             self._release(watch.tensor)
@@ -214,7 +211,7 @@ class Recorder(TorchDispatchMode):
         self.collective(op, nbytes, ranks, asynchronous=asynchronous, result=out if functional else None)
 
     def _pass_through(self, nbytes: int) -> None:
-        """Memory that is taken and given back at once: gloo gathers and scatters by way of a copy of the whole."""
+        """Memory taken and given back at once: gloo gathers and scatters by way of a copy of the whole."""
         number = len(self.trace.tensors)
         self.trace.tensors.append(Tensor(nbytes, self._phase, self.step, self.module, 0, "gathered"))
         self.trace.memory.append(Memory(number, nbytes, 0))
@@ -223,7 +220,7 @@ class Recorder(TorchDispatchMode):
     def collective(
         self, op: str, nbytes: int, ranks: tuple[int, ...], *, asynchronous: bool, result: Any = None
     ) -> int:
-        """Write down a collective; returns the event by which its end can be waited for, 0 if it blocks."""
+        """Write down a collective; returns the event of its end, 0 if the stream waits for it anyway."""
         stream = private.current_stream()
         event = 0
         stride = ranks[1] - ranks[0] if len(ranks) > 1 else 1

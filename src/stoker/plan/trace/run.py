@@ -1,4 +1,4 @@
-"""Asks another process to trace, and keeps what it found: the only way in for everything outside this folder."""
+"""Asks another process to trace, and keeps what it found: the way in for everything outside this folder."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def trace(
     wanted = tuple(stages if stages is not None else stages_to_trace(layout))
     requests = [_request(source, layout, gpu, (stage,), steps) for stage in wanted]
     with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
-        replies = list(pool.map(lambda request: _ask(request, cache, timeout), requests))
+        replies = [job.result() for job in [pool.submit(_ask, one, cache, timeout) for one in requests]]
     for reply in replies:
         if reply.failure is not None:
             if reply.failure.kind == "user":

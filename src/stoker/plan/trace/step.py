@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,9 @@ from stoker.plan.trace.buckets import GradientBuckets
 from stoker.plan.trace.log import Facts, Trace
 from stoker.plan.trace.recorder import Recorder
 from stoker.plan.workload import Piece, Workload, make_optimizer
+
+DIMENSIONS = ("pp", "replicate", "shard", "tp")
+"""Of the device mesh, outermost first."""
 
 MOST_TRACED = 2
 """Micro-batches of an accumulating step that are traced: those after the second repeat it."""
@@ -104,11 +107,11 @@ def _make_mesh(layout: Layout, device: str, stage: int) -> Any:
 
     private.fake_process_group(layout.ranks, stage * (layout.ranks // layout.pipeline))
     sizes = (layout.pipeline, layout.replicate, layout.shard, layout.tensor)
-    return init_device_mesh(device, sizes, mesh_dim_names=("pp", "replicate", "shard", "tp"))
+    return init_device_mesh(device, sizes, mesh_dim_names=DIMENSIONS)
 
 
 def _set_up(workload: Workload, layout: Layout, recorder: Recorder, mesh: Any, stage: int) -> _Rank:
-    group = mesh["tp"].get_group() if layout.tensor > 1 and workload.pieces else None
+    group = _tensor_group(mesh) if layout.tensor > 1 and workload.pieces else None
     pieces = layout.pipeline * layout.interleave
     chunks: list[nn.Module] = []
     total = 0
@@ -131,9 +134,14 @@ def _set_up(workload: Workload, layout: Layout, recorder: Recorder, mesh: Any, s
             shard(chunk, data, layout, workload.precision)
         chunks.append(chunk)
     recorder.trace.parameters = total * layout.tensor * layout.pipeline
-    names = ("pp", "replicate", "shard", "tp") if mesh is not None else ()
-    groups = {name: private.group_ranks(mesh[name].get_group()) for name in names}
+    groups = (
+        {} if mesh is None else {name: private.group_ranks(mesh[name].get_group()) for name in DIMENSIONS}
+    )
     return _Rank(workload, layout, recorder, chunks, groups, stage, [])
+
+
+def _tensor_group(mesh: Any) -> Any:
+    return mesh["tp"].get_group()
 
 
 def _hold_state(rank: _Rank) -> None:
@@ -227,7 +235,7 @@ def _autocast(rank: _Rank) -> contextlib.AbstractContextManager[Any]:
 
 
 def _pipeline_passes(rank: _Rank) -> None:
-    """Run the slots of this stage; activations come into and leave buffers as in torch.distributed.pipelining."""
+    """Run the slots of this stage; activations come into buffers as in torch.distributed.pipelining."""
     workload, layout, recorder = rank.workload, rank.layout, rank.recorder
     micro_batches = _traced_micro_batches(layout, rank.stage, workload.accumulation)
     slots = pipeline.order(layout.schedule, rank.stage, layout.pipeline, micro_batches, layout.interleave)
@@ -285,17 +293,23 @@ def _pass_forward(rank: _Rank, slot: pipeline.Slot) -> tuple[torch.Tensor | None
         if last:
             result = workload.loss(_Given(chunk, given), data) / workload.accumulation
         else:
-            result = chunk(data[0] if given is None else given)
+            result = chunk(_first(data) if given is None else given)
     return given, result
 
 
-class _Given:
+def _first(data: Any) -> Any:
+    return data[0] if isinstance(data, list | tuple) else data
+
+
+class _Given(nn.Module):
     """A model that is called with the activations received rather than with the batch."""
 
     def __init__(self, module: nn.Module, given: torch.Tensor | None) -> None:
+        super().__init__()
         self.module, self.given = module, given
 
-    def __call__(self, inputs: Any) -> Any:
+    def forward(self, inputs: Any) -> Any:
+        """The inputs count only on the first stage."""
         return self.module(inputs if self.given is None else self.given)
 
 
@@ -345,11 +359,11 @@ def _unscale(parameters: list[nn.Parameter], device: str) -> None:
     gradients = [p.grad for p in parameters if p.grad is not None]
     local = [getattr(g, "_local_tensor", g) for g in gradients]
     found, scale = torch.zeros((), device=device), torch.ones((), device=device)
-    torch._amp_foreach_non_finite_check_and_unscale_(local, found, scale)
+    private.unscale(local, found, scale)
 
 
 @contextlib.contextmanager
-def _naming(rank: _Rank) -> Iterator[None]:
+def _naming(rank: _Rank) -> Generator[None]:
     """Tell the recorder which block runs, by hooks on the repeated blocks and the children of the model."""
     recorder, handles = rank.recorder, []
     for position, chunk in enumerate(rank.chunks):

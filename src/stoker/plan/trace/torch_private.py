@@ -9,6 +9,9 @@ All of it is global to the process and cannot be undone: it is called only in th
 Tested with torch 2.11 to 2.14; on any other version the self-test decides.
 """
 
+# This file exists to touch what is private, so that no other has to.
+# pyright: reportPrivateUsage=false, reportPrivateImportUsage=false, reportUnknownLambdaType=false
+# pyright: reportAttributeAccessIssue=false
 from __future__ import annotations
 
 import contextlib
@@ -17,7 +20,7 @@ import functools
 import re
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +35,10 @@ __all__ = [
     "FakeStream",
     "FakeTensor",
     "FakeTensorMode",
-    "TraceUnavailable",
+    "TraceUnavailableError",
     "active_fake_mode",
     "backward_sequence",
+    "current_fake_stream",
     "current_stream",
     "fake_process_group",
     "forward_sequence",
@@ -45,12 +49,13 @@ __all__ = [
     "pretend_cuda",
     "self_test",
     "storage_key",
+    "unscale",
     "use_stream",
     "watch_storage_resize",
 ]
 
 
-class TraceUnavailable(Exception):
+class TraceUnavailableError(Exception):
     """This build of torch cannot trace a step on fake GPUs; the message says what failed."""
 
 
@@ -81,6 +86,7 @@ class FakeEvent:
         self.id = 0
 
     def record(self, stream: FakeStream | None = None) -> FakeEvent:
+        """Mark this point of the stream."""
         stream = stream or _timeline.current
         self.id = _timeline.next_event
         _timeline.next_event += 1
@@ -88,14 +94,18 @@ class FakeEvent:
         return self
 
     def wait(self, stream: FakeStream | None = None) -> None:
+        """Hold the stream until this event."""
         (stream or _timeline.current).wait_event(self)
 
     def query(self) -> bool:
+        """Everything is always done."""
         return True
 
-    def synchronize(self) -> None: ...
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
 
     def elapsed_time(self, _other: FakeEvent) -> float:
+        """No time passes here."""
         return 0.0
 
 
@@ -114,28 +124,36 @@ class FakeStream:
 
     @property
     def stream_id(self) -> int:
+        """As `id`."""
         return self.id
 
     @property
     def device(self) -> torch.device:
+        """The one fake device."""
         return torch.device("cuda", 0)
 
     def record_event(self, event: FakeEvent | None = None) -> FakeEvent:
+        """Mark this point of the stream."""
         return (event or FakeEvent()).record(self)
 
     def wait_event(self, event: FakeEvent) -> None:
+        """Hold the stream until the event; one that was never recorded holds nothing."""
         if event.id:
             _timeline.tell("wait", self.id, event.id)
 
     def wait_stream(self, stream: FakeStream) -> None:
+        """Hold the stream until the other has come this far."""
         self.wait_event(stream.record_event())
 
     def query(self) -> bool:
+        """Everything is always done."""
         return True
 
-    def synchronize(self) -> None: ...
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
 
     def is_capturing(self) -> bool:
+        """No graph is ever captured."""
         return False
 
     def __enter__(self) -> FakeStream:
@@ -157,7 +175,8 @@ _timeline = _Timeline()
 
 
 @contextlib.contextmanager
-def use_stream(stream: FakeStream | None) -> Iterator[None]:
+def use_stream(stream: FakeStream | None) -> Generator[None]:
+    """Make a stream current in this block, as `torch.cuda.stream` does."""
     previous = _timeline.current
     if stream is not None:
         _timeline.current = stream
@@ -170,6 +189,11 @@ def use_stream(stream: FakeStream | None) -> Iterator[None]:
 def current_stream() -> int:
     """Number of the stream that is current now; 0 is the default stream."""
     return _timeline.current.id
+
+
+def current_fake_stream() -> FakeStream:
+    """The stream that is current now."""
+    return _timeline.current
 
 
 def on_stream_event(listener: Callable[[str, int, int], None] | None) -> None:
@@ -191,7 +215,7 @@ def _primary_context_slot() -> int:
     """
     header = Path(torch.__path__[0]) / "include" / "ATen" / "detail" / "AcceleratorHooksInterface.h"
     if not header.exists():
-        raise TraceUnavailable(f"the header {header.name} of torch is missing: its table cannot be read")
+        raise TraceUnavailableError(f"the header {header.name} of torch is missing: its table cannot be read")
     slot = 0
     for declaration in re.finditer(r"virtual\s+([^;{]*)", header.read_text(encoding="utf-8")):
         if "~" in declaration[1]:
@@ -200,7 +224,7 @@ def _primary_context_slot() -> int:
             return slot
         else:
             slot += 1
-    raise TraceUnavailable("hasPrimaryContext is no longer declared in AcceleratorHooksInterface.h")
+    raise TraceUnavailableError("hasPrimaryContext is no longer declared in AcceleratorHooksInterface.h")
 
 
 def _deny_primary_context() -> None:
@@ -215,7 +239,7 @@ def _deny_primary_context() -> None:
     address = get_hooks()
     table = ctypes.c_void_p.from_address(address).value
     if not table:
-        raise TraceUnavailable("the CUDA hooks of this torch build have no virtual table")
+        raise TraceUnavailableError("the CUDA hooks of this torch build have no virtual table")
     before, after = 2, 48  # offset-to-top and typeinfo stand before the functions; more than any version has
     words = (ctypes.c_void_p * (before + after)).from_address(table - before * ctypes.sizeof(ctypes.c_void_p))
     copied = (ctypes.c_void_p * (before + after))(*words)
@@ -235,10 +259,10 @@ def pretend_cuda(*, name: str, capability: tuple[int, int], memory_bytes: int, s
     """Make this process believe that it has `count` GPUs of one kind, for fake tensors only.
 
     Raises:
-        TraceUnavailable: If this build of torch does not offer what is needed.
+        TraceUnavailableError: If this build of torch does not offer what is needed.
     """
     if torch.version.cuda is None:
-        raise TraceUnavailable("this torch was built without CUDA")
+        raise TraceUnavailableError("this torch was built without CUDA")
     _deny_primary_context()
     properties = types.SimpleNamespace(
         name=name,
@@ -450,7 +474,8 @@ def _mark_sharding_propagation() -> None:
 def group_ranks(group: Any) -> tuple[int, ...]:
     """Global ranks of a process group given as object, boxed object or name; empty if unknown."""
     if isinstance(group, str):
-        group = dist.distributed_c10d._resolve_process_group(group)
+        resolve: Any = dist.distributed_c10d._resolve_process_group
+        group = resolve(group)
     elif not isinstance(group, dist.ProcessGroup):
         try:
             group = dist.ProcessGroup.unbox(group)
@@ -482,13 +507,13 @@ def forward_sequence() -> int:
 
 def backward_sequence() -> int | None:
     """Number of the autograd node that runs now, in the backward pass; None outside."""
-    node = torch._C._current_autograd_node()
+    node: Any = torch._C._current_autograd_node()
     return node._sequence_nr() if node is not None else None
 
 
 @contextlib.contextmanager
-def watch_storage_resize(listener: Callable[[torch.UntypedStorage, int], None]) -> Iterator[None]:
-    """Call `listener(storage, bytes_before)` after each `storage.resize_`, by which FSDP frees and refills."""
+def watch_storage_resize(listener: Callable[[torch.UntypedStorage, int], None]) -> Generator[None]:
+    """Call `listener(storage, bytes_before)` after each `storage.resize_`: so FSDP frees and refills."""
     storage_class: Any = torch.UntypedStorage
     original = storage_class.resize_
 
@@ -505,11 +530,16 @@ def watch_storage_resize(listener: Callable[[torch.UntypedStorage, int], None]) 
         storage_class.resize_ = original
 
 
+def unscale(gradients: list[torch.Tensor], found: torch.Tensor, scale: torch.Tensor) -> None:
+    """What `GradScaler` runs over the gradients."""
+    torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, scale)
+
+
 def self_test(device: str) -> None:
     """Run one small step on fake tensors of `device` and compare what must hold.
 
     Raises:
-        TraceUnavailable: If it fails; the message names the step.
+        TraceUnavailableError: If it fails; the message names the step.
     """
     try:
         with FakeTensorMode(allow_non_fake_inputs=True):
@@ -520,6 +550,6 @@ def self_test(device: str) -> None:
             heads = torch.empty(1, 2, 16, 8, device=device, dtype=torch.bfloat16, requires_grad=True)
             nn.functional.scaled_dot_product_attention(heads, heads, heads).sum().backward()
     except Exception as error:
-        raise TraceUnavailable(f"a small step on fake {device} tensors failed: {error}") from error
+        raise TraceUnavailableError(f"a small step on fake {device} tensors failed: {error}") from error
     if gradient is None or gradient.device.type != device or not isinstance(gradient, FakeTensor):
-        raise TraceUnavailable(f"the gradient of a small step is not a fake {device} tensor")
+        raise TraceUnavailableError(f"the gradient of a small step is not a fake {device} tensor")
