@@ -56,11 +56,14 @@ class Profile:
         rates = [s.nbytes / s.seconds for s in self.samples if s.kind == "elementwise" and s.nbytes > 1 << 22]
         return statistics.median(rates)
 
+    def bandwidth_of(self, kind: str) -> float | None:
+        """Bytes per second of a kind that memory binds; None if it was not measured."""
+        rates = [s.nbytes / s.seconds for s in self.samples if s.kind == kind and s.nbytes]
+        return statistics.median(rates) if rates else None
+
     def overhead(self) -> float:
-        """Seconds of an operator on almost nothing: the median."""
-        return statistics.median(
-            s.seconds for s in self.samples if s.kind == "elementwise" and s.nbytes < 1 << 10
-        )
+        """Seconds of an operator on almost nothing, by the operators of a long chain forward and backward."""
+        return statistics.median(s.seconds / s.flops for s in self.samples if s.kind == "overhead")
 
     def fractions(self, gpu: Gpu) -> dict[str, Fraction]:
         """What replaces the table for a GPU: measured over the datasheet, a tenth to both sides."""
@@ -97,10 +100,14 @@ def cpu_as_gpu(profile: Profile) -> Gpu:
     plain = profile.rate("gemm", "float32") or 1e10
     conv = profile.rate("conv", "float32") or plain
     depthwise = profile.rate("depthwise_conv", "float32") or plain / 4
+    backward = profile.rate("conv_backward", "float32") or conv
+    depthwise_backward = profile.rate("depthwise_conv_backward", "float32") or depthwise
     overhead_us = profile.overhead() * 1e6
     measured: Mapping[str, float] = {
         "memory": 1.0, "gemm_fp32": 1.0, "gemm": 1.0, "conv": conv / plain, "grouped_conv": conv / plain,
+        "conv_backward": backward / plain, "depthwise_conv_backward": depthwise_backward / plain,
         "depthwise_conv": depthwise / plain, "rnn": 0.5, "attention": 0.5, "attention_backward": 0.5,
+        "memory_norm": (profile.bandwidth_of("norm") or profile.bandwidth()) / profile.bandwidth(),
         "kernel_us": overhead_us, "launch_us": 0.0, "foreach_us": 0.0,
     }  # fmt: skip
     efficiency = {
@@ -176,20 +183,61 @@ def _cases(device: str) -> list[tuple[Sample, Callable[[], Any]]]:
         y = torch.randn(count, device=device)
         add("elementwise", torch.float32, float(count), 12.0 * count, lambda x=x, y=y: x + y)
         add("elementwise", torch.float32, float(count), 8.0 * count, lambda x=x: torch.relu(x))
-    for channels, size in ((64, 28), (128, 14), (256, 7)):
+    for channels, size in ((16, 48), (64, 24), (256, 12)):
+        image = torch.randn(8, channels, size, size, device=device, requires_grad=True)
+        norm = torch.nn.BatchNorm2d(channels, device=device)
+        # forward reads twice and writes once, backward reads two tensors twice and writes one
+        add("norm", torch.float32, 0.0, 8.0 * 4 * image.numel(), lambda i=image, n=norm: n(i).backward(i))
+    add("overhead", torch.float32, float(_CHAIN * 2), 0.0, _chain(device))
+    for channels, size in ((32, 48), (64, 24), (128, 12), (256, 6)):
         image = torch.randn(32 if big else 8, channels, size, size, device=device)
-        weight = torch.randn(channels, channels, 3, 3, device=device)
-        flops = 2.0 * image.numel() * channels * 9
-        add("conv", torch.float32, flops, 0.0, lambda i=image, w=weight: F.conv2d(i, w, padding=1))
-        single = torch.randn(channels, 1, 3, 3, device=device)
-        depthwise = 2.0 * image.numel() * 9
-        add("depthwise_conv", torch.float32, depthwise, 0.0,
-            lambda i=image, w=single, c=channels: F.conv2d(i, w, padding=1, groups=c))  # fmt: skip
+        for groups, kind in ((1, "conv"), (channels, "depthwise_conv")):
+            weight = torch.randn(channels, channels // groups, 3, 3, device=device)
+            flops = 2.0 * image.numel() * 9 * channels / groups
+            _add_convolution(add, kind, flops, image, weight, groups)
     if big:
         heads = torch.randn(4, 16, 2048, 128, device=device, dtype=torch.bfloat16)
         flops = 4.0 * 4 * 16 * 2048 * 2048 * 128
         add("attention", torch.bfloat16, flops, 0.0, lambda h=heads: F.scaled_dot_product_attention(h, h, h))
     return made
+
+
+def _add_convolution(
+    add: Callable[..., None], kind: str, flops: float, image: Any, weight: Any, groups: int
+) -> None:
+    """Forward and backward pass of one convolution; the backward pass makes both gradients."""
+    import torch
+    from torch.nn import functional as F
+
+    backward = torch.ops.aten.convolution_backward
+    gradient = torch.randn_like(image)
+    settings = (None, (1, 1), (1, 1), (1, 1), False, (0, 0), groups, (True, True, False))
+    add(kind, torch.float32, flops, 0.0, lambda: F.conv2d(image, weight, padding=1, groups=groups))
+    add(
+        f"{kind}_backward",
+        torch.float32,
+        2 * flops,
+        0.0,
+        lambda: backward(gradient, image, weight, *settings),
+    )
+
+
+_CHAIN = 200
+
+
+def _chain(device: str) -> Callable[[], None]:
+    """A chain of tiny operators and its backward pass: two operators per link."""
+    import torch
+
+    start = torch.ones(4, device=device, requires_grad=True)
+
+    def run() -> None:
+        x = start
+        for _ in range(_CHAIN):
+            x = x.neg()
+        x.sum().backward()
+
+    return run
 
 
 _GEMMS = (

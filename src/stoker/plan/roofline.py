@@ -52,7 +52,9 @@ class Roofline:
     def _price(self, op: Op) -> float:
         if op.name == "layout" and self._tensor_peak(op._replace(kind="conv"), self.gpu.flops) is None:
             return 0.0
-        moved = (op.read + op.written) / (self._reached("memory") * self.gpu.bandwidth)
+        own = f"memory_{op.kind}"  # measured for kinds that reach less than plain elementwise operators
+        fraction = self._reached(own if own in self.gpu.efficiency else "memory")
+        moved = (op.read + op.written) / (fraction * self.gpu.bandwidth)
         arithmetic = op.flops / self._rate(op) if op.flops else 0.0
         return max(moved, arithmetic) + op.kernels * self._reached("kernel_us") * 1e-6
 
@@ -61,18 +63,24 @@ class Roofline:
         peaks = self.gpu.flops
         if op.kind not in _TENSOR_KINDS:
             if op.kind == "depthwise_conv":
-                return self._reached("depthwise_conv") * peaks["float32"]
+                return self._share(op) * peaks["float32"]
             return peaks["float32"]  # elementwise arithmetic never binds before memory does
         plain = peaks["float32"] * self._reached("gemm_fp32")
         peak = self._tensor_peak(op, peaks)
         if peak is None:
-            return plain * (self._reached("grouped_conv") if op.kind == "grouped_conv" else 1.0)
+            return plain * (self._share(op) if op.kind in ("conv", "grouped_conv", "rnn") else 1.0)
         if op.kind in ("attention", "attention_backward"):
             return peak * self._reached(op.kind)
         gemm = peak * self._reached("gemm")
         if op.kind in ("conv", "grouped_conv", "rnn"):
-            gemm *= self._reached(op.kind)
+            gemm *= self._share(op)
         return max(gemm * tile_share(op.shape, self.gpu.sms, op.kind), 1.0)
+
+    def _share(self, op: Op) -> float:
+        """What the kind reaches relative to a matrix product; a backward pass may have its own figure."""
+        backward = f"{op.kind}_backward"
+        known = op.name.endswith("_backward") and backward in self.gpu.efficiency
+        return self._reached(backward if known else op.kind)
 
     def _tensor_peak(self, op: Op, peaks: Mapping[str, float]) -> float | None:
         """Peak of the tensor cores for the type; None where the operator runs on the fp32 units."""

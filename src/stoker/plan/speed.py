@@ -206,7 +206,9 @@ def _slot_seconds(trace: Trace, timeline: Timeline) -> tuple[float, float, float
     for name, end in named:
         spans[name[0]].append(end - before)
         before = end
-    forward, backward = statistics.median(spans["F"]), statistics.median(spans["B"])
+    # the first forward slot also gathers weights, the last backward slot also reduces gradients
+    forward = statistics.median(spans["F"][1:] or spans["F"])
+    backward = statistics.median(spans["B"][:-1] or spans["B"])
     return forward, backward, spans["s"][0] + max(0.0, spans["B"][-1] - backward)
 
 

@@ -258,7 +258,7 @@ def _traced_micro_batches(layout: Layout, stage: int, micro_batches: int) -> int
         return micro_batches
     if layout.interleave > 1:
         return min(micro_batches, 2 * layout.pipeline)
-    return min(micro_batches, layout.pipeline - stage + 1)
+    return min(micro_batches, max(4, layout.pipeline - stage + 1))
 
 
 def _hidden_type(rank: _Rank) -> torch.dtype:
