@@ -4,7 +4,8 @@ from stoker.errors import UserError
 from stoker.plan.models.config import parse_config
 
 LLAMA = {
-    "model_type": "llama", "vocab_size": 1000, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "model_type": "llama", "vocab_size": 1000, "hidden_size": 64, "num_hidden_layers": 2,
+    "num_attention_heads": 4,
     "num_key_value_heads": 2, "intermediate_size": 128, "max_position_embeddings": 32,
 }  # fmt: skip
 
@@ -16,7 +17,8 @@ def test_llama():
 
 def test_bert_by_its_architecture():
     raw = {"model_type": "bert", "vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 1,
-           "num_attention_heads": 2, "intermediate_size": 64, "architectures": ["BertForSequenceClassification"]}  # fmt: skip
+           "num_attention_heads": 2, "intermediate_size": 64,
+           "architectures": ["BertForSequenceClassification"]}  # fmt: skip
     assert parse_config(raw, "x").head == "classify"
 
 

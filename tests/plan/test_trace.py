@@ -12,7 +12,8 @@ from stoker.plan.speed import Conditions, plan_speed
 from stoker.plan.trace.run import Source, trace
 
 LLAMA = {
-    "model_type": "llama", "vocab_size": 512, "hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4,
+    "model_type": "llama", "vocab_size": 512, "hidden_size": 128, "num_hidden_layers": 4,
+    "num_attention_heads": 4,
     "num_key_value_heads": 4, "intermediate_size": 256, "max_position_embeddings": 64,
 }  # fmt: skip
 

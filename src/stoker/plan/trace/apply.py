@@ -11,7 +11,27 @@ from torch import nn
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from stoker.plan.layout import Layout
-from stoker.plan.workload import Checkpointing, Precision
+from stoker.plan.trace.torch_private import DataDependentError, apply_to_tensors, outside_fake_mode
+from stoker.plan.workload import Checkpointing, Piece, Precision, Workload
+
+
+def build_fake(workload: Workload, piece: Piece, device: str) -> nn.Module:
+    """Build a model on fake tensors of a device.
+
+    Some constructors read values back, such as a schedule of drop rates. Those run on the CPU, with real
+    tensors, and are made fake afterwards.
+    """
+    try:
+        with torch.device(device):
+            return workload.build(piece)
+    except DataDependentError:
+        with outside_fake_mode():
+            model = workload.build(piece)
+
+    def like(tensor: torch.Tensor) -> torch.Tensor:
+        return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=device)
+
+    return apply_to_tensors(model, like)
 
 
 def repeated_blocks(model: nn.Module) -> list[nn.Module]:

@@ -33,7 +33,7 @@ def outline(workload: Any) -> Outline:
     import torch
     from torch.autograd.graph import saved_tensors_hooks
 
-    from stoker.plan.trace.apply import repeated_blocks
+    from stoker.plan.trace.apply import build_fake, repeated_blocks
     from stoker.plan.trace.torch_private import FakeTensorMode, replace_module_apply, storage_key
     from stoker.plan.workload import Piece
 
@@ -45,7 +45,7 @@ def outline(workload: Any) -> Outline:
         return tensor
 
     with FakeTensorMode(allow_non_fake_inputs=True):
-        model = workload.build(Piece())
+        model = build_fake(workload, Piece(), "cpu")
         parameters = {id(p): p for p in model.parameters()}.values()
         blocks = [sum(p.numel() * 4 for p in block.parameters()) for block in repeated_blocks(model)]
         own = {storage_key(p.untyped_storage()) for p in parameters}

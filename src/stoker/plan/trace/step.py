@@ -15,7 +15,7 @@ from torch import nn
 from stoker.plan import pipeline
 from stoker.plan.layout import Layout
 from stoker.plan.trace import torch_private as private
-from stoker.plan.trace.apply import apply_checkpointing, repeated_blocks, shard
+from stoker.plan.trace.apply import apply_checkpointing, build_fake, repeated_blocks, shard
 from stoker.plan.trace.buckets import GradientBuckets
 from stoker.plan.trace.log import Facts, Trace
 from stoker.plan.trace.recorder import Recorder
@@ -117,8 +117,7 @@ def _set_up(workload: Workload, layout: Layout, recorder: Recorder, mesh: Any, s
     total = 0
     for number in range(layout.interleave):
         piece = Piece(stage + number * layout.pipeline, pieces, group)
-        with torch.device(recorder.device):
-            chunk = workload.build(piece)
+        chunk = build_fake(workload, piece, recorder.device)
         chunk.to(recorder.device)
         chunk.train()
         if layout.tensor > 1 and not workload.pieces and workload.parallelize is not None:

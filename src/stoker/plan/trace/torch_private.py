@@ -29,14 +29,17 @@ import torch.distributed as dist
 from torch import nn
 from torch._guards import active_fake_mode
 from torch._subclasses import fake_tensor as fake_tensor_module
+from torch._subclasses.fake_tensor import DataDependentOutputException as DataDependentError
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 
 __all__ = [
+    "DataDependentError",
     "FakeStream",
     "FakeTensor",
     "FakeTensorMode",
     "TraceUnavailableError",
     "active_fake_mode",
+    "apply_to_tensors",
     "backward_sequence",
     "current_fake_stream",
     "current_stream",
@@ -46,6 +49,7 @@ __all__ = [
     "inside_sharding_propagation",
     "is_view",
     "on_stream_event",
+    "outside_fake_mode",
     "pretend_cuda",
     "self_test",
     "storage_key",
@@ -486,6 +490,16 @@ def group_ranks(group: Any) -> tuple[int, ...]:
 
 # --------------------------------------------------------------------------------------------------
 # Tensors, storages and autograd
+
+
+def outside_fake_mode() -> contextlib.AbstractContextManager[Any]:
+    """Real tensors in this block."""
+    return unset_fake_temporarily()
+
+
+def apply_to_tensors(module: nn.Module, fn: Callable[[torch.Tensor], torch.Tensor]) -> nn.Module:
+    """Replace every parameter and buffer by what `fn` makes of it; after `replace_module_apply`."""
+    return module._apply(fn)
 
 
 def storage_key(storage: torch.UntypedStorage) -> int:
