@@ -23,7 +23,7 @@ sys.path.insert(0, str(HERE))
 from plan_rows import Case, OutOfScopeError, read_case  # noqa: E402
 
 from stoker.errors import UserError  # noqa: E402
-from stoker.plan.hardware import GIB, find_gpu  # noqa: E402
+from stoker.plan.hardware import GIB, Fraction, find_gpu  # noqa: E402
 from stoker.plan.layout import parse_layout  # noqa: E402
 from stoker.plan.memory import plan_memory  # noqa: E402
 from stoker.plan.speed import Conditions, plan_speed  # noqa: E402
@@ -38,6 +38,12 @@ def plan(case: Case, cache: Path | None):
         arguments = {"target": case.target, "micro_batch": case.micro_batch, "image_size": case.size}
         source = Source("stoker.plan.workload:load_workload", arguments, case.changes)
     gpu, layout = find_gpu(case.gpu), parse_layout(case.layout)
+    slower = {
+        name: Fraction(f.value * factor, f.low * factor, f.high * factor, f.source)
+        for name, factor in case.scaled.items()
+        for f in [gpu.reached(name)]
+    }
+    gpu = gpu.with_efficiency(slower)
     memory, reply = plan_memory(source, layout, gpu, compiled=case.compiled, cache=cache)
     if reply.failure is not None:
         raise OutOfScopeError(f"not traced: {reply.failure.message}")

@@ -34,6 +34,7 @@ class TransformerConfig:
         head: Language model over the vocabulary, or a small head over the pooled or every token.
         attention: Fused, or unfused with the score matrix kept.
         post_norm: Whether the norm follows the residual sum (BERT) rather than preceding the block.
+        fused_loss: Whether one kernel takes the loss from the logits, without a copy of them in fp32.
         token_types: Kinds of tokens that have an embedding of their own (BERT); 0 for none.
     """
 
@@ -57,6 +58,7 @@ class TransformerConfig:
     attention: Literal["fused", "unfused"] = "fused"
     post_norm: bool = False
     token_types: int = 0
+    fused_loss: bool = False
 
 
 def read_config(path: Path) -> TransformerConfig:
@@ -150,6 +152,7 @@ def _mpt(raw: dict[str, Any], name: str) -> TransformerConfig:
         gated=False,
         tied=True,
         attention=_attention_of(raw),
+        fused_loss=raw.get("loss_fn") == "fused_crossentropy",
     )
 
 
