@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from stoker.cli.main import app
 from stoker.errors import ExitCode
 
-TASKS = '''
+TASKS = """
 import os, time, torch
 from torch import nn
 from torch.utils.data import TensorDataset
@@ -42,7 +42,7 @@ class Buggy(Line):
 class Nothing(Line):
     def train_data(self):
         return TensorDataset(torch.zeros(0, 2))
-'''
+"""
 
 
 @pytest.fixture

@@ -33,7 +33,9 @@ def failure(rank: int, code: int) -> RankFailure:
 
 def written(folder: Path, kind: str) -> Path:
     file = folder / "failure.json"
-    file.write_text(json.dumps({"rank": 1, "step": 7, "kind": kind, "message": "it broke", "traceback": "Trace\n", "time": 1}))
+    file.write_text(
+        json.dumps({"rank": 1, "step": 7, "kind": kind, "message": "it broke", "traceback": "Trace\n", "time": 1})
+    )
     return file
 
 
