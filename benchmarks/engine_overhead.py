@@ -4,7 +4,8 @@
 
 All train the same model on the same data with the same optimizer, in the same processes, in turns. Every
 program calls one loss function that notes the time, so all are measured by the same clock; start-up and the
-first steps are left out. Peers run with logging and checkpoints off; stoker runs as it is, with its metrics
+first steps are left out. A turn's rate is that of its median step; a ratio is the median over the turns of
+the ratio within a turn. Peers run with logging and checkpoints off; stoker runs as it is, with its metrics
 file and progress on. Needs the extra `bench`; a peer that is not installed is left out and said to be.
 """
 
@@ -23,6 +24,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -182,7 +184,7 @@ def steps_per_second(program: Callable[[int], None], processes: int) -> float:
     program(processes)
     counted = MOMENTS[WARM:STEPS]
     assert len(counted) == STEPS - WARM, f"{program.__name__} made {len(MOMENTS)} steps"
-    return (len(counted) - 1) / (counted[-1] - counted[0])
+    return 1 / statistics.median(later - earlier for earlier, later in pairwise(counted))
 
 
 def on_rank(rank: int, processes: int, port: int, rounds: int, answers: multiprocessing.Queue) -> None:
@@ -247,7 +249,7 @@ def figures_for(processes: int, rates: dict[str, list[float]]) -> list[Figure]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=25)
     options = parser.parse_args()
     figures = [figure for count in (1, 2) for figure in figures_for(count, measure(count, options.rounds))]
     missing = sorted({package for _, package in PROGRAMS.values() if not find_spec(package)})

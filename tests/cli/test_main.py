@@ -33,6 +33,17 @@ VERBS = {
         "--server", "--gpu", "--count", "--other-watts", "--supplies", "--spare", "--volts", "--phases", "--breaker",
         "--load", "--pue", "--price", "--format",
     ],
+    "plan memory": [
+        "TARGET", "--gpu", "--gpus", "--layout", "--precision", "--checkpointing", "--micro-batch",
+        "--accumulation", "--optimizer", "--sequence", "--image-size", "--compile", "--expandable-segments",
+        "--format",
+    ],
+    "plan speed": [
+        "TARGET", "--gpu", "--gpus", "--layout", "--precision", "--checkpointing", "--micro-batch",
+        "--accumulation", "--optimizer", "--sequence", "--image-size", "--compile", "--network",
+        "--gpus-per-node", "--loader-rate", "--storage-gbs", "--profile", "--format",
+    ],
+    "plan calibrate": ["--output -o", "--device"],
 }  # fmt: skip
 """Every verb with its arguments and options. People and scripts rely on them: change this list knowingly."""
 

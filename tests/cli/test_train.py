@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -29,6 +30,16 @@ RANK = int(os.environ.get("RANK", "0"))
 class Slow(Blobs):
     def loss(self, model, batch):
         time.sleep(0.05)
+        return super().loss(model, batch)
+
+
+class Told(Blobs):
+    """Is told to stop in its second step."""
+
+    def loss(self, model, batch):
+        self.calls = getattr(self, "calls", 0) + 1
+        if self.calls == 2:
+            os.kill(os.getpid(), 15)
         return super().loss(model, batch)
 
 
@@ -90,6 +101,10 @@ def test_in_one_process(command: Callable[..., Any], folder: Path) -> None:
     assert "The run folder is out; open out/report.html in a browser." in out
     assert "What to try next:" in out
     assert len(rows_of(folder / "out" / "metrics.jsonl")) == 8
+    again = command("train", "out/spec.yaml", "-n", "1", "output=again")
+    assert again.code == 0
+    losses = [[row["loss"] for row in rows_of(folder / run / "metrics.jsonl")] for run in ("out", "again")]
+    assert losses[0] == losses[1], "the settled spec is the whole run"
     again = command("train", "run.yaml", "duration=8 steps", "-n", "1", "observe.progress=lines")
     assert again.code == 0
     assert "nothing is left to do" in again.out
@@ -218,6 +233,18 @@ def test_a_failure_of_two_processes_is_told_once(
     assert everything.count("error: ") == 1
     assert everything.count("Traceback") == traceback
     assert ('raise ZeroDivisionError("a bug of mine")' in found.err) == traceback
+    if traceback:
+        assert "a bug of mine" in (folder / "out" / "logs" / "rank1.log").read_text()
+        assert json.loads((folder / "out" / "failure.json").read_text())["rank"] == 1
+
+
+def test_one_process_told_to_stop(command: Callable[..., Any], folder: Path) -> None:
+    code, out, err = command("train", "run.yaml", "-n", "1", "task=task.py:Told")
+    assert (code, err) == (75, "")
+    assert "Stopped as told, and saved: the same command continues from out/checkpoints." in out
+    code, out, _ = command("train", "run.yaml", "-n", "1", "observe.progress=lines")
+    assert code == 0
+    assert "continuing from out/checkpoints/step-00000002" in out
 
 
 def started(folder: Path, *words: str) -> subprocess.Popen[str]:
@@ -286,4 +313,5 @@ def test_digits_over_two_processes(command: Callable[..., Any], folder: Path) ->
     assert yaml.safe_load((run / "spec.yaml").read_text())["optimizer"]["lr"] == 0.01
     assert (run / "model" / "model.safetensors").stat().st_size > 0
     assert not (run / "failure.json").exists()
+    assert len(json.loads((run / "environment.json").read_text())["devices"]) == 2
     assert out.count("What to try next:") == 1

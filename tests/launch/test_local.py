@@ -100,6 +100,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         (("wait", "4"), ExitCode.FAILED, (1, 4)),
         (("kill", "wait"), ExitCode.FAILED, (0, -9)),
         (("75", "75"), ExitCode.STOPPED, None),
+        (("wait", "2"), ExitCode.USAGE, (1, 2)),
     ],
 )
 def test_two_processes(

@@ -33,7 +33,7 @@ def steps_saved(output: Path) -> list[int]:
 def test_a_plain_module_in_a_few_lines(tmp_path: Path) -> None:
     inputs = torch.linspace(-1, 1, 64)[:, None]
     task = stoker.make_task(nn.Linear(1, 1), TensorDataset(inputs, 3 * inputs + 1), F.mse_loss)
-    spec = {"task": "given", "duration": "80 epochs", "optimizer": {"lr": 0.1}, "output": str(tmp_path), **QUIET}
+    spec = {"duration": "80 epochs", "optimizer": {"lr": 0.1}, "output": str(tmp_path), **QUIET}
     result = stoker.train(task, spec, "batch.global_size=16")  # pyright: ignore[reportCallIssue]
     assert result.state == "finished"
     weight, bias = (float(value.detach()) for value in result.model.parameters())
@@ -146,6 +146,19 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path, capsys: pytest.Ca
     assert ((tmp_path / "metrics.jsonl").read_text(), (tmp_path / "evaluations.jsonl").read_text()) == before
     longer = train_once(Blobs(), tmp_path, *SMALL, "duration=8 steps")
     assert [row["step"] for row in longer.rows] == list(range(1, 9))
+
+
+def test_a_setting_of_the_optimizer_may_change_on_resume(tmp_path: Path) -> None:
+    """The run file wins, also where the number of parameter groups is another."""
+    train_once(Blobs(), tmp_path, *SMALL, "duration=4 steps")
+    kept, decayed = (
+        train_once(
+            Blobs(), tmp_path / name, *SMALL, f"checkpoint.resume={tmp_path}/checkpoints/step-00000004",
+            "duration=8 steps", f"optimizer.weight_decay={decay}",
+        )
+        for name, decay in (("kept", 0), ("decayed", 50))
+    )  # fmt: skip
+    assert decayed.weights["0.weight"].norm() < 0.9 * kept.weights["0.weight"].norm()
 
 
 def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

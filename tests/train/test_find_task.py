@@ -69,6 +69,8 @@ def test_a_built_in_task_is_known_by_its_name(folder: Path, monkeypatch: pytest.
             return ImageClassification
 
     monkeypatch.setattr("stoker.train.find_task.entry_points", lambda group: [Point()])
+    with pytest.raises(UserError, match="needs the option 'root'"):
+        find("image-classification", folder)
     with pytest.raises(UserError, match="unknown option of image-classification 'dat'"):
         find("image-classification", folder, dat="x")
     with pytest.raises(UserError, match="did you mean 'image-classification'"):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from stoker.cli import plan_memory
+
 if TYPE_CHECKING:
     from stoker.plan.power import PowerPlan
     from stoker.plan.versions.machine import Machine
@@ -20,6 +22,10 @@ plan = typer.Typer(
 
 Form = Literal["commands", "requirements", "uv", "conda", "containerfile", "ansible"]
 Format = Literal["text", "json"]
+
+plan.command()(plan_memory.memory)
+plan.command()(plan_memory.speed)
+plan.command()(plan_memory.calibrate)
 
 
 @plan.command()

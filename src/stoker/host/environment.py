@@ -6,7 +6,6 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +72,15 @@ def relevant_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _packages() -> dict[str, str]:
-    found = {dist.metadata["Name"]: dist.version for dist in distributions()}
-    return {name: found[name] for name in sorted(found) if name.lower().startswith(_PACKAGES)}
+    """From the names of the folders that installers leave: reading all metadata takes a hundred times as long."""
+    names = [folder.name for place in sys.path for folder in Path(place or ".").glob("*.dist-info")]
+    return {name: found for name, found in sorted(map(package_of, names)) if name.startswith(_PACKAGES)}
+
+
+def package_of(folder: str) -> tuple[str, str]:
+    """Name and version in a folder's name such as `nvidia_nccl_cu13-2.30.7.dist-info` (PEP 376, PEP 427)."""
+    name, _, version = folder.removesuffix(".dist-info").partition("-")
+    return name.lower().replace("_", "-"), version
 
 
 def _after(text: str, key: str) -> str | None:

@@ -12,7 +12,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import FrameType
@@ -79,11 +79,11 @@ def launch(command: Sequence[str], processes: int) -> tuple[ExitCode, list[RankF
     }
     known = {field.name for field in fields(LaunchConfig)}
     config = LaunchConfig(**{name: value for name, value in wanted.items() if name in known})
-    with _Forwarding() as told:
+    with _signals_forwarded() as interrupts:
         try:
             elastic_launch(config, sys.executable)("-m", *command)
         except ChildFailedError as error:
-            return (ExitCode.INTERRUPTED, []) if told.interrupts > 1 else _outcome(error.failures)
+            return (ExitCode.INTERRUPTED, []) if len(interrupts) > 1 else _outcome(error.failures)
     return ExitCode.OK, []
 
 
@@ -101,32 +101,26 @@ def _outcome(failures: Mapping[int, Any]) -> tuple[ExitCode, list[RankFailure]]:
     return ExitCode.FAILED, found
 
 
-class _Forwarding:
-    """Passes signals on to the processes while it is open.
+@contextlib.contextmanager
+def _signals_forwarded() -> Generator[list[int]]:
+    """Pass signals on to the processes; yields the interrupts that came."""
+    interrupts: list[int] = []
 
-    Attributes:
-        interrupts: How often the person has pressed Ctrl-C.
-    """
-
-    def __init__(self) -> None:
-        self.interrupts = 0
-        self._before: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> _Forwarding:
-        self._before = {number: signal.signal(number, self._forward) for number in FORWARDED}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _forward(self, number: int, frame: FrameType | None) -> None:
+    def forward(number: int, frame: FrameType | None) -> None:
         del frame
-        self.interrupts += number == signal.SIGINT
-        passed_on = signal.SIGKILL if self.interrupts > 1 else signal.SIGTERM if number == signal.SIGINT else number
+        if number == signal.SIGINT:
+            interrupts.append(number)
+        passed_on = signal.SIGKILL if len(interrupts) > 1 else signal.SIGTERM if number == signal.SIGINT else number
         for child in child_processes(os.getpid()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, passed_on)
+
+    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    try:
+        yield interrupts
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def child_processes(process: int, proc: Path = Path("/proc")) -> list[int]:

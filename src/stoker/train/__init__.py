@@ -54,7 +54,10 @@ class _CallableModule(types.ModuleType):
         from stoker.train.engine import run
         from stoker.train.spec import parse_spec
 
-        return run(task, parse_spec(spec, overrides=overrides) if isinstance(spec, dict) else spec)
+        if isinstance(spec, dict):
+            given = {"task": f"{type(task).__module__}:{type(task).__qualname__}", **spec}  # for the record
+            return run(task, parse_spec(given, overrides=overrides))
+        return run(task, spec)
 
 
 sys.modules[__name__].__class__ = _CallableModule

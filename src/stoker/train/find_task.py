@@ -90,17 +90,18 @@ def _import(source: str, folder: Path) -> ModuleType:
 def _check_options(section: TaskSection, make: Callable[..., Any]) -> None:
     """Compare the options with what the task takes, and say all that is wrong."""
     parameters = inspect.signature(make).parameters
+    task = section.use.rsplit("/", 1)[-1]  # without the folders of its file
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
     mistakes = [
-        unknown_word(option, tuple(parameters), f"option of {section.use}")
+        unknown_word(option, tuple(parameters), f"option of {task}")
         if parameters
-        else f"{section.use} takes no options, but {option!r} is given"
+        else f"{task} takes no options, but {option!r} is given"
         for option in section.options
         if option not in parameters
     ]
     mistakes += [
-        f"{section.use} needs the option {name!r}"
+        f"{task} needs the option {name!r}"
         for name, parameter in parameters.items()
         if parameter.default is parameter.empty
         and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)

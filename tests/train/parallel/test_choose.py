@@ -38,4 +38,5 @@ def test_dp_needs_several_gpus() -> None:
 
 def test_in_words() -> None:
     assert choose("auto", 1).describe() == "single on cpu"
+    assert "ddp is faster" in choose("dp", 1).describe()
     assert choose("auto", 4).describe() == "ddp over 4 processes on cpu"

@@ -76,7 +76,8 @@ def state_of(trainee: Trainee, world: World) -> dict[str, Any]:
         "ranks": {str(world.rank): take_random_state(world.device)},
     }
     if trainee.optimizer.state:  # asking for it before the first step would make one up
-        state["optimizer"] = get_optimizer_state_dict(trainee.model, trainee.optimizer)
+        found = get_optimizer_state_dict(trainee.model, trainee.optimizer)
+        state["optimizer"] = {"state": found["state"]}  # its settings stand in the spec
     return state
 
 
@@ -102,15 +103,17 @@ def load_into(folder: Path, trainee: Trainee, world: World) -> Progress:
     reader = dcp.FileSystemReader(folder / "state")
     saved = reader.read_metadata().state_dict_metadata
     state: dict[str, Any] = {"model": get_model_state_dict(trainee.model)}
+    optimizer = None
     if any(key.startswith("optimizer.") for key in saved):
-        state["optimizer"] = get_optimizer_state_dict(trainee.model, trainee.optimizer)
+        optimizer = get_optimizer_state_dict(trainee.model, trainee.optimizer)
+        state["optimizer"] = {"state": optimizer["state"]}
     if progress.world_size == world.size:
         state["ranks"] = {str(world.rank): take_random_state(world.device)}
     _check_fit(folder, _tensors(state), saved)
     dcp.load(state, storage_reader=reader, process_group=world.saving, no_dist=world.size == 1)
     set_model_state_dict(trainee.model, state["model"])
-    if "optimizer" in state:
-        set_optimizer_state_dict(trainee.model, trainee.optimizer, state["optimizer"])
+    if optimizer is not None:  # with the settings of this run: its spec may say otherwise than the one that saved
+        set_optimizer_state_dict(trainee.model, trainee.optimizer, {**optimizer, **state["optimizer"]})
     if "ranks" in state:
         restore_random_state(state["ranks"][str(world.rank)], world.device)
     _restore_scaler(trainee, progress)

@@ -1,0 +1,213 @@
+"""What the planner needs to know of GPUs and links: the one place where it takes hardware figures from.
+
+The datasheet figures of `Gpu` and `Link` come from tables beside this file; point `gpu_rows` at another
+table to use that one. What is really reached of a datasheet figure is in `efficiency.csv`, with a source in
+each row, and can be replaced by a calibration profile.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from importlib import resources
+
+from stoker.errors import UserError
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Fraction:
+    """What is reached of a peak: the expected value and the range of it.
+
+    Attributes:
+        value: Expected.
+        low: Pessimistic.
+        high: Optimistic.
+        source: Where it comes from.
+    """
+
+    value: float
+    low: float
+    high: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU model.
+
+    Attributes:
+        name: As in the table.
+        architecture: Class of GPUs that share efficiencies.
+        capability: CUDA compute capability.
+        sms: Streaming multiprocessors; None if unknown.
+        memory_gib: What PyTorch can use of its memory, before its own context.
+        bandwidth: Bytes per second of its memory.
+        flops: Dense peak by type, in floating point operations per second.
+        tdp_watts: Board power; None if unknown.
+        fabric: Link between GPUs of a node.
+        efficiency: What is reached of each peak.
+        source: Where the figures come from.
+    """
+
+    name: str
+    architecture: str
+    capability: tuple[int, int]
+    sms: int | None
+    memory_gib: float
+    bandwidth: float
+    flops: Mapping[str, float]
+    tdp_watts: float | None
+    fabric: str
+    efficiency: Mapping[str, Fraction] = field(default_factory=dict[str, Fraction])
+    source: str = ""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Usable bytes."""
+        return int(self.memory_gib * GIB)
+
+    def reached(self, quantity: str) -> Fraction:
+        """What is reached of a peak.
+
+        Raises:
+            KeyError: If the table has no such quantity.
+        """
+        return self.efficiency[quantity]
+
+    def with_efficiency(self, measured: Mapping[str, Fraction]) -> Gpu:
+        """The same with measured fractions in place of those of the table."""
+        return replace(self, efficiency={**self.efficiency, **measured})
+
+
+@dataclass(frozen=True)
+class Link:
+    """A way between ranks.
+
+    Attributes:
+        name: As in the table.
+        bandwidth: Bytes per second per GPU that collectives reach on large messages (bus bandwidth).
+        all_reduce_bandwidth: The same for all-reduce with more than four ranks, where the switch can add.
+        latency: Seconds per hop.
+        half_bytes: Message size at which half of the bandwidth is reached.
+        source: Where the figures come from.
+    """
+
+    name: str
+    bandwidth: float
+    all_reduce_bandwidth: float
+    latency: float
+    half_bytes: float
+    source: str
+
+
+def table(name: str) -> list[dict[str, str]]:
+    """Rows of one of the planner's tables."""
+    text = (resources.files("stoker.plan") / "tables" / f"{name}.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+@functools.cache
+def gpu_rows() -> tuple[Gpu, ...]:
+    """Every GPU of the table."""
+    return tuple(_gpu(row) for row in table("gpus"))
+
+
+@functools.cache
+def find_gpu(name: str) -> Gpu:
+    """The GPU that a name means: all its words must occur, the shortest such model wins.
+
+    >>> find_gpu("a100 80gb sxm").name
+    'A100 SXM4 80GB'
+
+    Raises:
+        UserError: If no GPU of the table is meant.
+    """
+    words = _words(name)
+    exact = [gpu for gpu in gpu_rows() if _words(gpu.name) == words]
+    matches = exact or [gpu for gpu in gpu_rows() if all(_occurs(word, gpu.name) for word in words)]
+    if not matches:
+        raise UserError(f"no GPU {name!r} in the table: write for example 'H100 SXM', 'A100 80GB' or 'RTX 4090'")
+    sxm_first = sorted(matches, key=lambda gpu: ("SXM" not in gpu.name, len(gpu.name), gpu.name))
+    return sxm_first[0]
+
+
+def _words(name: str) -> list[str]:
+    text = (
+        name.lower()
+        .replace("-", " ")
+        .replace("nvidia", "")
+        .replace("geforce", "")
+        .replace("tesla", "")
+        .replace("gen5", "")
+        .replace("gen4", "")
+    )
+    for prefix in ("rtx", "gtx"):
+        text = text.replace(prefix, f"{prefix} ")
+    return text.split()
+
+
+def _occurs(word: str, name: str) -> bool:
+    parts = _words(name)
+    return any(part == word or (len(word) > 2 and part.startswith(word)) for part in parts)
+
+
+def _gpu(row: dict[str, str]) -> Gpu:
+    major, _, minor = row["capability"].partition(".")
+    nominal = float(row["memory_gb"])
+    types = {"float32": "fp32", "tf32": "tf32", "float16": "fp16", "bfloat16": "bf16", "float8": "fp8"}
+    peaks = {kind: float(row[f"{column}_tflops"]) * 1e12 for kind, column in types.items() if row[f"{column}_tflops"]}
+    return Gpu(
+        name=row["name"],
+        architecture=row["class"],
+        capability=(int(major), int(minor)),
+        sms=int(row["sms"]) if row["sms"] else None,
+        memory_gib=float(row["usable_gib"] or nominal * overhead("usable_of_nominal")),
+        bandwidth=float(row["bandwidth_gbs"]) * 1e9,
+        flops=peaks,
+        tdp_watts=float(row["tdp_w"]) if row["tdp_w"] else None,
+        fabric=row["fabric"],
+        efficiency=_efficiencies(row["class"]),
+        source=row["source"],
+    )
+
+
+@functools.cache
+def _efficiencies(architecture: str) -> dict[str, Fraction]:
+    found: dict[str, Fraction] = {}
+    for wanted in ("default", architecture):
+        for row in table("efficiency"):
+            if row["class"] == wanted:
+                value, low, high = float(row["value"]), float(row["low"]), float(row["high"])
+                found[row["quantity"]] = Fraction(value, low, high, row["source"])
+    return found
+
+
+@functools.cache
+def find_link(name: str) -> Link:
+    """The link of that name.
+
+    Raises:
+        UserError: If the table has no such link.
+    """
+    rows = {row["name"]: row for row in table("links")}
+    row = rows.get(name.lower())
+    if row is None:
+        raise UserError(f"no link {name!r} in the table: write one of {', '.join(sorted(rows))}")
+    return Link(
+        name=row["name"],
+        bandwidth=float(row["gbs"]) * 1e9,
+        all_reduce_bandwidth=float(row["gbs_all_reduce"]) * 1e9,
+        latency=float(row["latency_us"]) * 1e-6,
+        half_bytes=float(row["half_mib"]) * (1 << 20),
+        source=row["source"],
+    )
+
+
+@functools.cache
+def overhead(name: str) -> float:
+    """A constant of the overheads table."""
+    return {row["name"]: float(row["value"]) for row in table("overheads")}[name]

@@ -1,0 +1,1 @@
+"""Workloads that can be planned by name: transformers from a config.json, torchvision models."""

@@ -1,0 +1,109 @@
+"""How long an operator takes on a GPU: the larger of arithmetic and memory time, with tiles and launches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from stoker.plan.hardware import Gpu
+from stoker.plan.trace.log import Op
+
+Side = Literal["value", "low", "high"]
+
+_TENSOR_KINDS = ("gemm", "conv", "grouped_conv", "attention", "attention_backward", "rnn")
+
+
+@dataclass
+class Roofline:
+    """Prices operators on one GPU.
+
+    Args:
+        gpu: The GPU.
+        tf32: Whether fp32 matrix products run in TF32; convolutions do by default where the GPU has it.
+        side: Which end of the range of efficiencies to take.
+    """
+
+    gpu: Gpu
+    tf32: bool = False
+    side: Side = "value"
+    _seen: dict[tuple[object, ...], float] = field(default_factory=dict[tuple[object, ...], float])
+
+    def seconds(self, op: Op) -> float:
+        """Time that the kernels of an operator occupy the GPU."""
+        key = (op.name, op.kind, op.flops, op.read, op.written, op.dtype, op.kernels, op.shape)
+        found = self._seen.get(key)
+        if found is None:
+            found = self._seen[key] = self._price(op)
+        return found
+
+    def launch_seconds(self, op: Op) -> float:
+        """Time that the host needs to put an operator on the stream."""
+        per = self._reached("foreach_us") if op.kind == "foreach" else self._reached("launch_us")
+        return per * 1e-6 * (1 + 0.3 * (op.kernels - 1))
+
+    def _reached(self, quantity: str) -> float:
+        fraction = self.gpu.reached(quantity)
+        if quantity.endswith("_us"):  # a low overhead is the good end
+            return {"value": fraction.value, "low": fraction.high, "high": fraction.low}[self.side]
+        return getattr(fraction, self.side)
+
+    def _price(self, op: Op) -> float:
+        if op.name == "layout" and self._tensor_peak(op._replace(kind="conv"), self.gpu.flops) is None:
+            return 0.0
+        own = f"memory_{op.kind}"  # measured for kinds that reach less than plain elementwise operators
+        fraction = self._reached(own if own in self.gpu.efficiency else "memory")
+        moved = (op.read + op.written) / (fraction * self.gpu.bandwidth)
+        arithmetic = op.flops / self._rate(op) if op.flops else 0.0
+        return max(moved, arithmetic) + op.kernels * self._reached("kernel_us") * 1e-6
+
+    def _rate(self, op: Op) -> float:
+        """Floating point operations per second that this kind of operator reaches."""
+        peaks = self.gpu.flops
+        if op.kind not in _TENSOR_KINDS:
+            if op.kind == "depthwise_conv":
+                return self._share(op) * peaks["float32"]
+            return peaks["float32"]  # elementwise arithmetic never binds before memory does
+        plain = peaks["float32"] * self._reached("gemm_fp32")
+        peak = self._tensor_peak(op, peaks)
+        if peak is None:
+            return plain * (self._share(op) if op.kind in ("conv", "grouped_conv", "rnn") else 1.0)
+        if op.kind in ("attention", "attention_backward"):
+            return peak * self._reached(op.kind)
+        gemm = peak * self._reached("gemm")
+        if op.kind in ("conv", "grouped_conv", "rnn"):
+            gemm *= self._share(op)
+        return max(gemm * tile_share(op.shape, self.gpu.sms, op.kind), 1.0)
+
+    def _share(self, op: Op) -> float:
+        """What the kind reaches relative to a matrix product; a backward pass may have its own figure."""
+        backward = f"{op.kind}_backward"
+        known = op.name.endswith("_backward") and backward in self.gpu.efficiency
+        return self._reached(backward if known else op.kind)
+
+    def _tensor_peak(self, op: Op, peaks: Mapping[str, float]) -> float | None:
+        """Peak of the tensor cores for the type; None where the operator runs on the fp32 units."""
+        if op.dtype in ("float16", "bfloat16"):
+            return peaks.get(op.dtype)
+        allowed = self.tf32 or op.kind in ("conv", "grouped_conv")
+        return peaks.get("tf32") if allowed and op.dtype == "float32" else None
+
+
+def tile_share(shape: tuple[int, ...], sms: int | None, kind: str) -> float:
+    """Share of the arithmetic that is useful: matrices are padded to tiles, and tiles fill waves of SMs.
+
+    128 x 128 tiles are the common choice of cuBLAS and cuDNN, 64 x 64 where few of those would fill the GPU
+    (NVIDIA deep learning performance guide, "tile quantization" and "wave quantization").
+    """
+    if len(shape) != 4 or not sms:
+        return 1.0
+    m, n, _, batch = shape
+    del kind
+    best = 0.0
+    for rows, columns, speed in ((128, 256, 1.0), (128, 128, 1.0), (128, 64, 0.85), (64, 64, 0.7)):
+        tiles = math.ceil(m / rows) * math.ceil(n / columns) * batch
+        waves = math.ceil(tiles / sms)
+        useful = m * n * batch / (waves * sms * rows * columns)
+        best = max(best, speed * useful)
+    return min(1.0, best)

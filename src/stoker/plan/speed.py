@@ -1,0 +1,239 @@
+"""How fast it trains: step time and throughput as a range, with what bounds it and what was assumed."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from stoker.plan import pipeline
+from stoker.plan.collectives import Network, seconds
+from stoker.plan.goodput import Goodput, goodput
+from stoker.plan.hardware import Gpu, find_link, overhead
+from stoker.plan.layout import Layout
+from stoker.plan.roofline import Roofline, Side
+from stoker.plan.simulate import Timeline, play, slowdown
+from stoker.plan.trace.log import Trace
+from stoker.plan.trace.run import stages_to_trace
+
+_STATES: Mapping[str, int] = {"sgd": 1, "adafactor": 0}
+
+
+@dataclass(frozen=True)
+class Range:
+    """A value and how far it may be off, for the reasons in the assumptions."""
+
+    expected: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class SpeedPlan:
+    """Speed of a layout.
+
+    Attributes:
+        step_seconds: Time of one optimizer step.
+        samples_per_second: Over all GPUs.
+        tokens_per_second_per_gpu: None where a sample is no sequence.
+        tflops_per_gpu: Arithmetic done per second, recomputation included.
+        utilisation: The same as a share of the dense peak.
+        parts: Shares of the step: computing, exposed communication, pipeline bubble, waiting for the host.
+        bound: What bounds the step.
+        by_kind: Kernel seconds by kind of operator.
+        goodput: What failures and checkpoints leave.
+        assumptions: What was assumed, with sources.
+    """
+
+    step_seconds: Range
+    samples_per_second: Range
+    tokens_per_second_per_gpu: Range | None
+    tflops_per_gpu: float
+    utilisation: float
+    parts: Mapping[str, float]
+    bound: str
+    by_kind: Mapping[str, float]
+    goodput: Goodput
+    assumptions: tuple[str, ...] = field(default=())
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary for `json.dumps`."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a step also depends on.
+
+    Attributes:
+        network: Link between nodes, by name.
+        gpus_per_node: GPUs of a node.
+        gpus_per_port: GPUs that share a network port.
+        compiled: Whether the model runs under torch.compile.
+        loader_rate: Samples per second that the data loader delivers to each rank; None if it keeps up.
+        storage_gbs: GB/s at which checkpoints are written.
+    """
+
+    network: str = "ib-400"
+    gpus_per_node: int = 8
+    gpus_per_port: float = 1.0
+    compiled: bool = False
+    loader_rate: float | None = None
+    storage_gbs: float = 2.0
+
+
+@dataclass(frozen=True)
+class _Step:
+    seconds: float
+    parts: dict[str, float]
+    timeline: Timeline
+
+
+def plan_speed(traces: Sequence[Trace], layout: Layout, gpu: Gpu, conditions: Conditions | None = None) -> SpeedPlan:
+    """Plan the speed of traced stages.
+
+    Args:
+        traces: Of the stages of `stages_to_trace`.
+        layout: How ranks are arranged.
+        gpu: The GPU.
+        conditions: Network, compilation, data and storage.
+    """
+    given = conditions or Conditions()
+    sides: dict[Side, _Step] = {side: _step(traces, layout, gpu, given, side) for side in ("value", "low", "high")}
+    main, facts = sides["value"], traces[0].facts
+    samples = facts.micro_batch * facts.accumulation * layout.data_ranks
+    bound = max(main.parts, key=lambda name: main.parts[name])
+    taken = {side: step.seconds for side, step in sides.items()}
+    if given.loader_rate is not None:
+        floor = facts.micro_batch * facts.accumulation / given.loader_rate
+        bound = "data loading" if floor > main.seconds else bound
+        taken = {side: max(value, floor) for side, value in taken.items()}
+    times = Range(taken["value"], taken["high"], taken["low"])
+    rates = Range(*(samples / t for t in (times.expected, times.high, times.low)))
+    tokens = facts.tokens_per_sample
+    per_gpu = None
+    if tokens is not None:
+        per_gpu = Range(*(rate * tokens / layout.ranks for rate in (rates.expected, rates.low, rates.high)))
+    done = _flops(traces, layout) / times.expected
+    states = _STATES.get(facts.optimizer, 2)
+    return SpeedPlan(
+        step_seconds=times,
+        samples_per_second=rates,
+        tokens_per_second_per_gpu=per_gpu,
+        tflops_per_gpu=done / 1e12,
+        utilisation=done / _peak(gpu, facts.precision),
+        parts=main.parts,
+        bound=bound,
+        by_kind=main.timeline.by_kind,
+        goodput=goodput(traces[0].parameters, states, layout.ranks, storage_gbs=given.storage_gbs),
+        assumptions=_assumptions(gpu, layout, given, facts.precision),
+    )
+
+
+def _step(traces: Sequence[Trace], layout: Layout, gpu: Gpu, given: Conditions, side: Side) -> _Step:
+    facts = traces[0].facts
+    roofline = Roofline(gpu, tf32=facts.precision == "tf32", side=side)
+    network = Network(find_link(gpu.fabric), find_link(given.network), given.gpus_per_node, given.gpus_per_port)
+    timelines = [play(one, roofline, network) for one in traces]
+    if layout.pipeline > 1:
+        step = _pipeline_step(traces, timelines, layout, network)
+    else:
+        step = _plain_step(traces[0], timelines[0])
+    factor = slowdown(step.timeline, step.seconds, layout.ranks)
+    if given.compiled:
+        factor /= overhead("compile_speed")
+    return _Step(step.seconds * factor, step.parts, step.timeline)
+
+
+def _plain_step(trace: Trace, timeline: Timeline) -> _Step:
+    last = trace.steps - 1
+    step = timeline.step_seconds(last)
+    more = trace.facts.accumulation - trace.facts.traced_micro_batches
+    first = timeline.ends[last, "micro-batch 0"] - timeline.ends.get((last - 1, "step"), 0.0)
+    busy = min(timeline.compute, step)
+    waiting_for_host = max(0.0, min(timeline.host - busy, step - busy))
+    exposed = max(0.0, step - busy - waiting_for_host)
+    total = step + more * first
+    parts = {"computing": busy, "communication": exposed, "host": waiting_for_host}
+    return _Step(total, {name: value / step for name, value in parts.items()}, timeline)
+
+
+def _pipeline_step(traces: Sequence[Trace], timelines: Sequence[Timeline], layout: Layout, network: Network) -> _Step:
+    facts, stages, chunks = traces[0].facts, layout.pipeline, layout.interleave
+    measured = {
+        stage: _slot_seconds(trace, timeline)
+        for stage, trace, timeline in zip(stages_to_trace(layout), traces, timelines, strict=True)
+    }
+    typical = min(1, stages - 1)
+    of_stage = [measured.get(stage, measured[typical]) for stage in range(stages)]
+    orders = [pipeline.order(layout.schedule, stage, stages, facts.accumulation, chunks) for stage in range(stages)]
+    stride = layout.ranks // stages
+    transfer = seconds("send", facts.hidden_bytes, 2, stride, network)
+
+    def duration(stage: int, slot: pipeline.Slot) -> float:
+        return of_stage[stage][0 if slot.direction == "F" else 1]
+
+    span, busy = pipeline.makespan(orders, duration, transfer, chunks)
+    tail = max(one[2] for one in of_stage)
+    total = span + tail
+    worked = statistics.mean(busy)
+    timeline = max(timelines, key=lambda one: one.compute)
+    parts = {
+        "computing": worked / total,
+        "pipeline bubble": (span - worked) / total,
+        "communication": tail / total,
+    }
+    return _Step(total, parts, timeline)
+
+
+def _slot_seconds(trace: Trace, timeline: Timeline) -> tuple[float, float, float]:
+    """Seconds of a forward slot, of a backward slot, and of what follows the last one."""
+    last = trace.steps - 1
+    named = [(name, timeline.ends[step, name]) for step, name, _ in trace.ends if step == last]
+    before = timeline.ends.get((last - 1, "step"), 0.0)
+    spans: dict[str, list[float]] = {"F": [], "B": [], "s": []}
+    for name, end in named:
+        spans[name[0]].append(end - before)
+        before = end
+    # the first forward slot also gathers weights, the last backward slot also reduces gradients
+    forward = statistics.median(spans["F"][1:] or spans["F"])
+    backward = statistics.median(spans["B"][:-1] or spans["B"])
+    return forward, backward, spans["s"][0] + max(0.0, spans["B"][-1] - backward)
+
+
+def _flops(traces: Sequence[Trace], layout: Layout) -> float:
+    """Arithmetic of one step on an average GPU, from what was traced of it."""
+    facts = traces[0].facts
+    if layout.pipeline == 1:
+        return traces[0].flops() * facts.accumulation / facts.traced_micro_batches
+    per_stage = [one.flops() / one.facts.traced_micro_batches for one in traces]
+    middle = per_stage[min(1, len(per_stage) - 1)]
+    whole = sum(per_stage) + middle * (layout.pipeline - len(per_stage))
+    return whole / layout.pipeline * facts.accumulation
+
+
+def _peak(gpu: Gpu, precision: str) -> float:
+    name = {"fp32": "float32", "tf32": "tf32", "fp16": "float16", "fp16-pure": "float16"}.get(precision, "bfloat16")
+    return gpu.flops.get(name, gpu.flops["float32"])
+
+
+def _assumptions(gpu: Gpu, layout: Layout, given: Conditions, precision: str) -> tuple[str, ...]:
+    quantities = ["gemm", "memory", "launch_us", "kernel_us"]
+    if precision in ("fp32",):
+        quantities.insert(0, "gemm_fp32")
+    said = [
+        f"{name}: {f.value:g} (from {f.low:g} to {f.high:g}): {f.source}"
+        for name, f in ((quantity, gpu.reached(quantity)) for quantity in quantities)
+    ]
+    if layout.ranks > 1:
+        link = find_link(gpu.fabric)
+        said.append(f"{link.name}: {link.bandwidth / 1e9:g} GB/s per GPU: {link.source}")
+    if layout.ranks > given.gpus_per_node:
+        link = find_link(given.network)
+        said.append(f"{link.name}: {link.bandwidth / 1e9:g} GB/s per GPU: {link.source}")
+    if given.compiled:
+        said.append(f"torch.compile cannot be traced: {overhead('compile_speed'):g} times eager was assumed")
+    if given.loader_rate is None:
+        said.append("the data loader keeps up: give --loader-rate to check it")
+    return tuple(said)

@@ -1,0 +1,1 @@
+"""Traces training steps on fake GPUs, in a process of its own."""

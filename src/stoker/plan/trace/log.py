@@ -1,0 +1,227 @@
+"""What a trace holds: plain data, written by the process that traces and read by everything else.
+
+No torch here: reading a trace, replaying its memory and pricing its operators need none.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+Phase = Literal["setup", "input", "forward", "backward", "optimizer"]
+
+Kind = Literal[
+    "gemm",
+    "conv",
+    "grouped_conv",
+    "depthwise_conv",
+    "attention",
+    "attention_backward",
+    "rnn",
+    "norm",
+    "elementwise",
+    "reduction",
+    "gather",
+    "copy",
+    "fill",
+    "foreach",
+    "other",
+]
+
+Role = Literal["parameter", "gradient", "optimizer", "buffer", "input", "gathered", ""]
+
+
+class Op(NamedTuple):
+    """One operator that runs kernels.
+
+    Attributes:
+        name: Overload packet, such as `aten.mm`.
+        kind: What bounds it.
+        flops: Floating point operations; a multiply-add counts two.
+        read: Bytes read at least, each input once (twice where the algorithm needs two passes).
+        written: Bytes written.
+        dtype: Type the arithmetic runs in, such as `float32`.
+        kernels: Kernels it launches.
+        shape: (m, n, k, batch) of the matrix product it amounts to; empty for others.
+        stream: Stream it was put on; 0 is the default one.
+        phase: Part of the step.
+        step: Step of the trace, from 0.
+        module: Index in `Trace.modules`.
+    """
+
+    name: str
+    kind: Kind
+    flops: float
+    read: float
+    written: float
+    dtype: str
+    kernels: int
+    shape: tuple[int, ...]
+    stream: int
+    phase: Phase
+    step: int
+    module: int
+
+
+class Collective(NamedTuple):
+    """One collective operation.
+
+    Attributes:
+        op: `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all`, `broadcast`, `send` or `recv`.
+        nbytes: Bytes of the whole, not of the shard: what nccl-tests calls the size.
+        ranks: Ranks that take part.
+        stride: Distance between neighbours in the group, in global ranks; 1 for ranks side by side.
+        stream: Stream it runs on; negative for the communicator's own stream.
+        event: Event that is recorded when it ends; 0 for none.
+        phase: Part of the step.
+        step: Step of the trace, from 0.
+    """
+
+    op: str
+    nbytes: int
+    ranks: int
+    stride: int
+    stream: int
+    event: int
+    phase: Phase
+    step: int
+
+
+class Sync(NamedTuple):
+    """A point on a stream: `record` marks it with an event, `wait` holds the stream until the event."""
+
+    kind: Literal["record", "wait"]
+    stream: int
+    event: int
+
+
+class Memory(NamedTuple):
+    """One allocation (`nbytes` > 0) or release (`nbytes` = 0) of a storage.
+
+    Attributes:
+        tensor: Index in `Trace.tensors`.
+        nbytes: Bytes asked for; 0 for a release.
+        stream: Stream that was current.
+    """
+
+    tensor: int
+    nbytes: int
+    stream: int
+
+
+@dataclass(slots=True)
+class Tensor:
+    """One storage.
+
+    Attributes:
+        nbytes: Bytes asked for.
+        phase: Part of the step in which it was allocated.
+        step: Step in which it was allocated.
+        module: Index in `Trace.modules`.
+        stream: Stream it was allocated on.
+        role: What it serves as, where that is known; empty for what an operator returned.
+        freed: Phase and step in which it was released; None if it was not.
+    """
+
+    nbytes: int
+    phase: Phase
+    step: int
+    module: int
+    stream: int
+    role: Role = ""
+    freed: tuple[Phase, int] | None = None
+
+
+Event = Op | Collective | Sync
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is needed of the workload to read its trace.
+
+    Attributes:
+        name: Of the workload.
+        samples_unit: What a sample is called.
+        micro_batch: Samples per forward pass.
+        accumulation: Micro-batches per step.
+        traced_micro_batches: Those of them in the trace.
+        tokens_per_sample: None where a sample is no sequence.
+        precision: As in the workload.
+        optimizer: As in the workload.
+        hidden_bytes: Bytes between two stages of a pipeline.
+        notes: What the workload assumes.
+    """
+
+    name: str = ""
+    samples_unit: str = "samples"
+    micro_batch: int = 1
+    accumulation: int = 1
+    traced_micro_batches: int = 1
+    tokens_per_sample: int | None = None
+    precision: str = "fp32"
+    optimizer: str = "adamw"
+    hidden_bytes: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class Trace:
+    """Everything that happened in the traced steps of one rank.
+
+    Attributes:
+        device: `cuda` or `cpu`: whose allocations these are.
+        steps: Steps traced.
+        events: Operators, collectives and stream synchronisation in order.
+        memory: Allocations and releases in order.
+        tensors: The storages; index 0 is unused.
+        modules: Qualified names of modules; index 0 is the model itself.
+        marks: Position in `memory` where each (step, phase) began.
+        ends: Step, name and event of each part that ended: micro-batches, pipeline slots, the step.
+        parameters: Parameters of the whole model, before sharding.
+        parameter_bytes: Bytes of parameters that this rank holds.
+        notes: What could not be traced as it is, and what was assumed instead.
+        seconds: How long tracing took.
+        facts: What is needed of the workload to read it.
+    """
+
+    device: str
+    steps: int
+    events: list[Event] = field(default_factory=list[Event])
+    memory: list[Memory] = field(default_factory=list[Memory])
+    tensors: list[Tensor] = field(default_factory=lambda: [Tensor(0, "setup", 0, 0, 0)])
+    modules: list[str] = field(default_factory=lambda: [""])
+    marks: list[tuple[int, Phase, int]] = field(default_factory=list[tuple[int, Phase, int]])
+    ends: list[tuple[int, str, int]] = field(default_factory=list[tuple[int, str, int]])
+    parameters: int = 0
+    parameter_bytes: int = 0
+    notes: list[str] = field(default_factory=list[str])
+    seconds: float = 0.0
+    facts: Facts = field(default_factory=Facts)
+
+    def ops(self, step: int = -1) -> Iterator[Op]:
+        """Operators of one step, the last one by default."""
+        wanted = step % self.steps
+        return (event for event in self.events if isinstance(event, Op) and event.step == wanted)
+
+    def collectives(self, step: int = -1) -> Iterator[Collective]:
+        """Collectives of one step, the last one by default."""
+        wanted = step % self.steps
+        return (event for event in self.events if isinstance(event, Collective) and event.step == wanted)
+
+    def flops(self, step: int = -1) -> float:
+        """Floating point operations of one step on this rank."""
+        return sum(op.flops for op in self.ops(step))
+
+    def save(self, path: Path) -> None:
+        """Write to a file that only this program, in this version, reads."""
+        with path.open("wb") as file:
+            pickle.dump(self, file, protocol=pickle.HIGHEST_PROTOCOL)
+
+    @staticmethod
+    def load(path: Path) -> Trace:
+        """Read what `save` wrote."""
+        with path.open("rb") as file:
+            return pickle.load(file)

@@ -1,0 +1,183 @@
+"""Asks another process to trace, and keeps what it found: the way in for everything outside this folder."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from stoker.errors import UserError
+from stoker.plan.hardware import Gpu
+from stoker.plan.layout import Layout
+from stoker.plan.trace.log import Trace
+from stoker.plan.workload import Workload
+
+
+@dataclass(frozen=True)
+class Source:
+    """How another process makes the workload.
+
+    Attributes:
+        factory: `module:function` that returns a `Workload`.
+        arguments: What it is called with.
+        changes: Fields of the workload to set afterwards.
+    """
+
+    factory: str
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    changes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def make(self) -> Workload:
+        """Make the workload here.
+
+        Raises:
+            UserError: If the factory refuses.
+        """
+        place, _, name = self.factory.partition(":")
+        function = getattr(importlib.import_module(place), name)
+        return function(**self.arguments).with_(**self.changes)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to trace, as sent to the process that does."""
+
+    source: Source
+    layout: Layout
+    device: Literal["cuda", "cpu"]
+    gpu_name: str
+    capability: tuple[int, int]
+    memory_bytes: int
+    sms: int
+    stages: tuple[int, ...] = (0,)
+    steps: int = 2
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no trace.
+
+    Attributes:
+        kind: `torch` if this build cannot trace at all, `data` for control flow that depends on values,
+            `operator` for one without a fake kernel, `user` for a mistake, `error` for anything else.
+        message: In one sentence.
+        detail: The end of the traceback.
+    """
+
+    kind: Literal["torch", "data", "operator", "user", "error"]
+    message: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Traces of the stages asked for, or why there are none."""
+
+    traces: list[Trace]
+    failure: Failure | None
+
+
+def stages_to_trace(layout: Layout) -> tuple[int, ...]:
+    """First, second and last stage: all between are as the second but hold fewer micro-batches."""
+    return tuple(sorted({0, min(1, layout.pipeline - 1), layout.pipeline - 1}))
+
+
+def trace(
+    source: Source,
+    layout: Layout,
+    gpu: Gpu | None,
+    *,
+    stages: Sequence[int] | None = None,
+    steps: int = 2,
+    cache: Path | None = None,
+    workers: int = 2,
+    timeout: float = 3600,
+) -> Reply:
+    """Trace a workload in another process, one per stage of a pipeline, at most `workers` at once.
+
+    Args:
+        source: How to make the workload.
+        layout: How ranks are arranged.
+        gpu: The planned GPU; None to trace the allocations of the CPU.
+        stages: Stages of the pipeline; those of `stages_to_trace` by default.
+        steps: Training steps.
+        cache: Folder in which traces are kept; None to trace anew.
+        workers: Processes at once.
+        timeout: Seconds after which a process is given up.
+
+    Raises:
+        UserError: If the workload cannot be made because of what the user wrote.
+    """
+    wanted = tuple(stages if stages is not None else stages_to_trace(layout))
+    requests = [_request(source, layout, gpu, (stage,), steps) for stage in wanted]
+    with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
+        replies = [job.result() for job in [pool.submit(_ask, one, cache, timeout) for one in requests]]
+    for reply in replies:
+        if reply.failure is not None:
+            if reply.failure.kind == "user":
+                raise UserError(*reply.failure.message.splitlines())
+            return reply
+    return Reply([one for reply in replies for one in reply.traces], None)
+
+
+def _request(source: Source, layout: Layout, gpu: Gpu | None, stages: tuple[int, ...], steps: int) -> Request:
+    if gpu is None:
+        return Request(source, layout, "cpu", "", (0, 0), 0, 0, stages, steps)
+    return Request(source, layout, "cuda", gpu.name, gpu.capability, gpu.memory_bytes, gpu.sms or 100, stages, steps)
+
+
+def _ask(request: Request, cache: Path | None, timeout: float) -> Reply:
+    kept = None
+    if cache is not None:
+        # attention kernels depend on the capability only: GPUs of one capability share a trace
+        key = (
+            request.source,
+            request.layout,
+            request.device,
+            request.capability,
+            request.stages,
+            request.steps,
+        )
+        kept = cache / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.trace"
+        if kept.exists():
+            with kept.open("rb") as file:
+                return pickle.load(file)
+    reply = _run(request, timeout)
+    if kept is not None and reply.failure is None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        aside = kept.with_suffix(f".{os.getpid()}")
+        aside.write_bytes(pickle.dumps(reply, protocol=pickle.HIGHEST_PROTOCOL))
+        aside.replace(kept)
+    return reply
+
+
+def _run(request: Request, timeout: float) -> Reply:
+    with tempfile.TemporaryDirectory(prefix="stoker-plan-") as folder:
+        asked, replied = Path(folder) / "request", Path(folder) / "reply"
+        asked.write_bytes(pickle.dumps(request))
+        command = [sys.executable, "-m", "stoker.plan.trace.worker", str(asked), str(replied)]
+        environment = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        }
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=timeout, env=environment, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return Reply([], Failure("error", f"tracing took longer than {timeout:.0f} s and was given up", ""))
+        if not replied.exists():
+            end = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+            return Reply([], Failure("torch", f"the tracing process ended early: {end[0]}", done.stderr[-2000:]))
+        with replied.open("rb") as file:
+            return pickle.load(file)
