@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -140,6 +141,9 @@ class _Engine:
             ]:
                 observers.say(line)
             observers.on_event("resume" if progress.position.step else "start", progress.position.step)
+            gc.collect()
+            gc.freeze()  # what is here by now stays: the collector need not walk through torch again and again
+            stack.callback(gc.unfreeze)
             try:
                 complete = loop.run(self._train_loader(settled, progress.position))
             finally:
