@@ -30,8 +30,12 @@ VERBS = {
         "--as", "--check", "--check-python", "--format",
     ],
     "plan power": [
-        "--server", "--gpu", "--count", "--other-watts", "--supplies", "--spare", "--volts", "--phases", "--breaker",
-        "--load", "--pue", "--price", "--format",
+        "--server", "--gpu", "--count", "--other-watts", "--supplies", "--spare", "--volts", "--phases", "--feeds",
+        "--breaker", "--load", "--pue", "--price", "--format",
+    ],
+    "plan topology": [
+        "SERVER", "--gpu", "--servers", "--dataset-gb", "--samples", "--bytes-per-sample", "--samples-per-second",
+        "--epochs", "--fill-hours", "--format",
     ],
     "plan memory": [
         "TARGET", "--gpu", "--gpus", "--layout", "--precision", "--checkpointing", "--micro-batch",
