@@ -33,6 +33,10 @@ VERBS = {
         "--server", "--gpu", "--count", "--other-watts", "--supplies", "--spare", "--volts", "--phases", "--feeds",
         "--breaker", "--load", "--pue", "--price", "--format",
     ],
+    "plan compare": [
+        "CARDS", "--model", "--gpus", "--layout", "--precision", "--checkpointing", "--micro-batch", "--sequence",
+        "--image-size", "--price", "--html", "--format",
+    ],
     "plan topology": [
         "SERVER", "--gpu", "--servers", "--dataset-gb", "--samples", "--bytes-per-sample", "--samples-per-second",
         "--epochs", "--fill-hours", "--format",
