@@ -126,6 +126,12 @@ def test_the_page_opens_offline_and_has_a_chart_for_each_measure(compared):
     assert "GeForce RTX 4090: gemm: " in page  # what was assumed
 
 
+def test_a_board_with_two_devices_counts_once():
+    """An MI250X module of 560 W shows two devices."""
+    choices = parse_choices(["8xMI250X", "3xMI250X", "2xL4"], 1, "ddp", [])
+    assert [choice.watts for choice in choices] == [4 * 560, 2 * 560, 2 * 72]
+
+
 def test_notes_name_what_is_left_out(compared):
     found = "\n".join(notes(compared[0]))
     assert "boards alone" in found

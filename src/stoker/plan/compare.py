@@ -6,12 +6,14 @@ types by its generation. Everything else is the arithmetic of `judge` and `plan_
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from stoker.errors import Mistake, UserError
+from stoker.facts.gpus import gpus
 from stoker.plan.hardware import Gpu, find_gpu
 from stoker.plan.layout import Layout, parse_layout
 from stoker.plan.memory import MemoryPlan, Verdict, judge, plan_memory
@@ -29,7 +31,7 @@ class Choice:
 
     Attributes:
         gpu: The model.
-        layout: How the ranks are arranged on as many of them as are bought.
+        layout: How the ranks are arranged; it says how many devices are bought.
         price: Of one card, in any currency; None if not given.
     """
 
@@ -41,6 +43,13 @@ class Choice:
     def label(self) -> str:
         """The model, with its number where there are several."""
         return self.gpu.name if self.layout.ranks == 1 else f"{self.layout.ranks} x {self.gpu.name}"
+
+    @property
+    def watts(self) -> float | None:
+        """Power of the boards that the devices sit on, of which some hold several; None if not known."""
+        on_board = next((gpu.devices_per_board for gpu in gpus() if gpu.model == self.gpu.name), 1)
+        boards = math.ceil(self.layout.ranks / on_board)
+        return None if self.gpu.tdp_watts is None else boards * self.gpu.tdp_watts
 
 
 @dataclass(frozen=True)
@@ -179,7 +188,7 @@ def _compared(
     choice: Choice, *, held: MemoryPlan | None = None, speed: SpeedPlan | None = None, trouble: str = ""
 ) -> Compared:
     count = choice.layout.ranks
-    watts = choice.gpu.tdp_watts * count if choice.gpu.tdp_watts is not None else None
+    watts = choice.watts
     price = choice.price * count if choice.price is not None else None
     rate = speed.samples_per_second if speed else None
     return Compared(
