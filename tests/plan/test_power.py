@@ -175,6 +175,8 @@ def test_the_command():
     assert "22,179 BTU/h" in good.output
     assert "what air costs against liquid in speed is not known" in good.output
     assert "56,940 kWh per year at load 1 and PUE 1, 11,388 at 0.2 per kWh" in good.output
+    mixed = run.invoke(app, ["plan", "power", "--server", "DGX A100", "--supplies", "2x1600"])
+    assert "give --gpu instead of --server" in str(mixed.exception)
     bad = run.invoke(app, ["plan", "power", "--gpu", "A100 SXM4 80GB", "--supplies", "2x1600", "--format", "json"])
     assert bad.exit_code == 1
     assert json.loads(bad.output)["findings"][0]["state"] == "fail"

@@ -40,7 +40,7 @@ def power(
     from stoker.errors import ExitCode
     from stoker.plan.feed import Circuit
 
-    _check_words(server, gpu, phases)
+    _check_words(server, gpu, phases, own=supplies is not None or other_watts is not None)
     circuit = Circuit(volts, phases, breaker, feeds)
     answer = _plan(server, gpu or "", count, other_watts, supplies, spare, circuit)
     _print(answer, circuit, load, pue, price, format_)
@@ -48,11 +48,13 @@ def power(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _check_words(server: str | None, gpu: str | None, phases: int) -> None:
+def _check_words(server: str | None, gpu: str | None, phases: int, *, own: bool) -> None:
     from stoker.errors import UserError
 
     if (server is None) == (gpu is None):
         raise UserError("give either --server or --gpu")
+    if server is not None and own:
+        raise UserError("--supplies and --other-watts are for a server of your own: give --gpu instead of --server")
     if phases not in (1, 3):
         raise UserError(f"--phases {phases}: write 1 or 3")
 

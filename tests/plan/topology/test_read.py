@@ -56,6 +56,7 @@ def test_a_file_of_ones_own(tmp_path):
         ("pcie_gen = 4\ngpus", "pcie_gen = 4\nsocket = 1\ngpus", "uplink slot 1: socket 1 of 1, count them from 0"),
         ('nics = ["eth0"]', 'nics = ["eth1"]', "an uplink has the nic 'eth1', which no [[nic]] describes"),
         ("RTX 4090", "RTX 4091", "gpu: no GPU is known as 'RTX 4091': did you mean GeForce RTX 4090"),
+        ('"slot 2"', '"slot 1"', "uplink slot 1 is described 2 times: names must differ"),
         ("lanes = 8", "lanes = 0", "uplink 2, lanes: input should be greater than or equal to 1, not 0"),
         ("lanes = 8", "width = 8", "uplink 2, width: there is no such key"),
         ('name = "our box"', "", "name: this key is missing"),
@@ -78,6 +79,14 @@ def test_pairs_use_no_more_links_than_there_are():
     found = mistakes(text)
     assert "box.toml: fabric: the pairs of GPU 0 use 17 links of 12" in found
     assert "box.toml: fabric: the pair [0, 5] is not of two of the 2 GPUs" in found
+
+
+def test_a_card_that_the_file_names_is_not_named_again(tmp_path):
+    path = tmp_path / "box.toml"
+    path.write_text(GOOD)
+    for name in (str(path), "DGX A100"):
+        with pytest.raises(UserError, match="leave --gpu out"):
+            find_server(name, "L4")
 
 
 def test_all_mistakes_come_at_once():

@@ -90,8 +90,10 @@ def test_what_is_missing_or_contradicts_is_said():
     assert len(error.value.mistakes) == 2
     with pytest.raises(UserError, match="is 1 GB, --dataset-gb says 2"):
         read_data(dataset_gb=2.0, samples=1000, bytes_per_sample=1e6, samples_per_second=1.0, epochs=1)
-    nothing = read_data(dataset_gb=None, samples=None, bytes_per_sample=None, samples_per_second=None, epochs=5)
-    assert nothing is None
+    nothing = {"dataset_gb": None, "samples": None, "bytes_per_sample": None, "samples_per_second": None}
+    assert read_data(**nothing, epochs=1) is None
+    with pytest.raises(UserError, match="--epochs is how often"):
+        read_data(**nothing, epochs=5)
 
 
 def test_storage_is_part_of_the_plan():

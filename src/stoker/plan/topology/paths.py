@@ -1,4 +1,4 @@
-"""The path of each pair of GPUs, and its rate: alone, and while every GPU talks to its neighbour in a ring."""
+"""The path of each pair of GPUs, and its rate: alone, and while every GPU talks to the next in a ring."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 from stoker.facts.gpus import Gpu
 from stoker.plan.topology import rates
-from stoker.plan.topology.model import Server, Uplink
+from stoker.plan.topology.model import Fabric, Server, Uplink
 
 Way = Literal["NVLink", "PCIe", "host memory"]
 
@@ -66,20 +66,26 @@ def path_between(server: Server, gpu: Gpu, one: int, other: int) -> Path:
 
 
 def ring_gb_s(server: Server, gpu: Gpu) -> float:
-    """What each GPU can send to the next while all do, in the order of their numbers and back to the first.
+    """What each GPU can send while all send to the next in a ring: it bounds the bus bandwidth of an all-reduce.
 
-    Large all-reduces of NCCL run in such rings: this is what bounds their bus bandwidth in a server. Each part
-    on the way is shared evenly by the streams that cross it in the same direction.
+    The ring goes from neighbour to neighbour, as NCCL would choose it. Each part on the way is shared evenly by
+    the streams that cross it in the same direction. Where each GPU is linked directly to several others, NCCL
+    lays rings over all these links, so that they count together.
     """
     if server.gpus == 1:
         return float("inf")
-    pairs = [(number, (number + 1) % server.gpus) for number in range(server.gpus)]
-    load = Counter(part for pair in pairs for part in _crossed(server, gpu, *pair))
+    if server.fabric is not None and not server.fabric.switches:
+        peers = Counter(number for pair in server.fabric.pairs for number in pair.gpus)
+        if min(peers[number] for number in range(server.gpus)) > 1:
+            used = min(_links_used(server.fabric, number) for number in range(server.gpus))
+            return rates.fabric(gpu, used, server.fabric.links_per_gpu).reached
+    order = _ring_order(server)
+    pairs = list(zip(order, (*order[1:], order[0]), strict=True))
+    crossed = {pair: _crossed(server, gpu, *pair) for pair in pairs}
+    load = Counter(part for parts in crossed.values() for part in parts)
     capacity = _capacities(server, gpu)
-    return min(
-        min(path_between(server, gpu, *pair).expected_gb_s, *_shares(server, gpu, pair, capacity, load))
-        for pair in pairs
-    )
+    alone = [path_between(server, gpu, *pair).expected_gb_s for pair in pairs]
+    return min([*alone, *(capacity[part] / streams for part, streams in load.items())])
 
 
 def host_rates(server: Server, gpu: Gpu) -> tuple[Host, ...]:
@@ -112,11 +118,11 @@ def _crossed(server: Server, gpu: Gpu, one: int, other: int) -> Sequence[str]:
     if server.links_between(one, other):
         return ()
     here, there = server.uplink_of(one), server.uplink_of(other)
-    ends = (f"slot {one} up", f"slot {other} down")
+    ends = (f"card {one} up", f"card {other} down")
     if _below_one_switch(here, there) and gpu.p2p_over_pcie:
         return ends
     between = () if here.socket == there.socket else (f"socket {here.socket} to {there.socket}",)
-    return (*ends, f"{here.name} up", f"{there.name} down", *between)
+    return (*ends, f"uplink {here.name} up", f"uplink {there.name} down", *between)
 
 
 def _capacities(server: Server, gpu: Gpu) -> Mapping[str, float]:
@@ -124,9 +130,9 @@ def _capacities(server: Server, gpu: Gpu) -> Mapping[str, float]:
     found: dict[str, float] = {}
     for uplink in server.uplinks:
         for direction in ("up", "down"):
-            found[f"{uplink.name} {direction}"] = rates.pcie(uplink.pcie_gen, uplink.lanes).reached
+            found[f"uplink {uplink.name} {direction}"] = rates.pcie(uplink.pcie_gen, uplink.lanes).reached
             for number in uplink.gpus:
-                found[f"slot {number} {direction}"] = slot_rate(uplink, gpu).reached
+                found[f"card {number} {direction}"] = slot_rate(uplink, gpu).reached
     sockets = range(server.processors.sockets)
     for here in sockets:
         for there in sockets:
@@ -135,8 +141,16 @@ def _capacities(server: Server, gpu: Gpu) -> Mapping[str, float]:
     return found
 
 
-def _shares(
-    server: Server, gpu: Gpu, pair: tuple[int, int], capacity: Mapping[str, float], load: Mapping[str, int]
-) -> Sequence[float]:
-    parts = _crossed(server, gpu, *pair)
-    return [capacity[part] / load[part] for part in parts] or [float("inf")]
+def _links_used(fabric: Fabric, number: int) -> int:
+    return sum(pair.links for pair in fabric.pairs if number in pair.gpus)
+
+
+def _ring_order(server: Server) -> Sequence[int]:
+    """Linked cards follow each other, then cards of one uplink, then those of one socket."""
+    place = {number: index for index, uplink in enumerate(server.uplinks) for number in uplink.gpus}
+
+    def key(number: int) -> tuple[int, int, int]:
+        linked = [other for other in range(server.gpus) if other == number or server.links_between(number, other)]
+        return server.uplink_of(number).socket, min(place[other] for other in linked), place[number]
+
+    return sorted(range(server.gpus), key=key)

@@ -42,7 +42,7 @@ def find_server(text: str, gpu: str = "") -> Server:
     """
     by_name = {name.lower(): server for name, server in known_servers().items()}
     if text.lower() in by_name:
-        return by_name[text.lower()]
+        return _named(by_name[text.lower()], gpu)
     path = Path(text)
     if not path.is_file():
         near = difflib.get_close_matches(text.lower(), by_name, n=1)
@@ -55,7 +55,18 @@ def find_server(text: str, gpu: str = "") -> Server:
         raise UserError(f"{path} cannot be read: {error}") from None
     if looks_like_topo(content):
         return read_topo(content, gpu=gpu, name=path.stem)
-    return parse_server(content, str(path))
+    return _named(parse_server(content, str(path)), gpu)
+
+
+def _named(server: Server, gpu: str) -> Server:
+    """The server, if nobody named another card for it.
+
+    Raises:
+        UserError: Somebody did.
+    """
+    if gpu:
+        raise UserError(f"--gpu {gpu}: {server.name} names its cards itself ({server.gpu}): leave --gpu out")
+    return server
 
 
 def parse_server(text: str, where: str) -> Server:
@@ -83,6 +94,9 @@ def contradictions(server: Server) -> Iterator[str]:
     yield from _about_gpus(server)
     yield from _about_nics(server)
     sockets = server.processors.sockets
+    for name, count in Counter(uplink.name for uplink in server.uplinks).items():
+        if count > 1:
+            yield f"uplink {name} is described {count} times: names must differ"
     for uplink in server.uplinks:
         if uplink.pcie_gen not in PCIE_GENERATIONS:
             known = ", ".join(map(str, PCIE_GENERATIONS))

@@ -106,6 +106,8 @@ def read_data(
     """
     sizes = (dataset_gb, samples, bytes_per_sample)
     if not any((*sizes, samples_per_second)):
+        if epochs > 1:
+            raise UserError("--epochs is how often the data is read: give its size and --samples-per-second too")
         return None
     mistakes: list[Mistake] = []
     if samples_per_second is None:
