@@ -18,7 +18,7 @@ from stoker.data.batches import (
     global_batches,
     micro_batches,
 )
-from stoker.data.fetch import Collate, Fetcher, FetchFailure, length_of
+from stoker.data.fetch import Collate, Fetcher, FetchFailure, length_of, tensor_reader
 from stoker.data.order import Order
 from stoker.errors import RunError
 
@@ -133,7 +133,7 @@ def choose_workers(setting: int | Literal["auto"], *, dataset: Dataset[Any], on_
     """
     if setting != "auto":
         return setting
-    if on_cpu or Fetcher(dataset, None, 0).tensors is not None:
+    if on_cpu or tensor_reader(dataset) is not None:
         return 0
     return max(0, min(8, len(os.sched_getaffinity(0)) // max(1, local_ranks) - 1))
 
