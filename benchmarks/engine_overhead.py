@@ -255,7 +255,7 @@ def figures_for(processes: int, rates: dict[str, list[float]]) -> list[Figure]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     figures = [figure for count in (1, 2) for figure in figures_for(count, measure(count, options.rounds))]
     missing = sorted({package for _, package in PROGRAMS.values() if not find_spec(package)})
