@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from stoker.errors import UserError
 from stoker.monitor.rules import tables
 from stoker.monitor.rules.alerting import alert_group
 from stoker.monitor.rules.promql import filler
 from stoker.monitor.rules.recording import recording_groups
+from stoker.monitor.yaml_text import as_yaml
 
 MADE = "# Made by `stoker monitor render`: change the figures with --set, the rules in stoker's tables.\n"
 GUIDES_COMMENT = """\
@@ -41,20 +41,3 @@ def rule_files(changed: Mapping[str, float] | None = None, runbooks: str = "") -
         "stoker-alerts.yml": MADE + as_yaml({"groups": [alerts]}),
         "stoker-guides.yml": MADE + GUIDES_COMMENT + as_yaml({"groups": [guides]}),
     }
-
-
-def as_yaml(content: Any) -> str:
-    """YAML in the order given, with texts of several lines as blocks."""
-    import yaml
-
-    class Dumper(yaml.SafeDumper):
-        """Writes lists indented under their key, as Prometheus's own documentation does."""
-
-        def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-            super().increase_indent(flow, False)
-
-    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
-
-    Dumper.add_representer(str, text)
-    return yaml.dump(content, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
