@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stoker._version import __version__
-from stoker.cli import doctor
+from stoker.cli import doctor, monitor
 from stoker.cli.facts import facts
 from stoker.cli.plan import plan
 from stoker.cli.report import report
@@ -48,6 +48,7 @@ app.command()(schema)
 app.command(name="report")(report)
 app.command()(facts)
 app.add_typer(plan, name="plan")
+app.add_typer(monitor.app)
 
 
 def main() -> None:

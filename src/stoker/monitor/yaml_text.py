@@ -12,7 +12,7 @@ def as_yaml(content: Any) -> str:
     class Dumper(yaml.SafeDumper):
         """Writes lists indented under their key, as Prometheus's own documentation does."""
 
-        def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
             super().increase_indent(flow, False)
 
     def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:

@@ -47,7 +47,9 @@ class Case:
     def name(self) -> str:
         """Tells it from all others."""
         named = self.given.get("name", "")
-        return f"{self.alert} {'fires' if self.fires else 'is quiet'}{f', {named},' if named else ''} with {self.dialect}"
+        return (
+            f"{self.alert} {'fires' if self.fires else 'is quiet'}{f', {named},' if named else ''} with {self.dialect}"
+        )
 
 
 def cases() -> Iterator[Case]:
@@ -65,9 +67,9 @@ def _dialects(alert: Alert, given: Mapping[str, Any]) -> Iterator[str]:
         return
     needed = {name for name, value in given.get("set", {}).items() if value is not None} - OF_TARGET
     for name, dialect in DIALECTS.items():
-        if name in given.get("only", DIALECTS) and dialect["exporter"] not in alert.not_for:
-            if needed <= set(dialect["spelled"]):
-                yield name
+        wanted = name in given.get("only", DIALECTS) and dialect["exporter"] not in alert.not_for
+        if wanted and needed <= set(dialect["spelled"]):
+            yield name
 
 
 def rules_for(alert: Alert, files: Mapping[str, str]) -> str:
@@ -214,6 +216,8 @@ def _numbers(text: str, minutes: int) -> list[float | None]:
         assert shape, part
         first, growth, count = shape[1], float(shape[2] or 0), int(shape[3] or minutes)
         start = None if first == "_" else float(first)
-        numbers += [None if start is None else start + growth * i if math.isfinite(start) else start for i in range(count)]
+        numbers += [
+            None if start is None else start + growth * i if math.isfinite(start) else start for i in range(count)
+        ]
     assert len(numbers) >= minutes, f"{text}: {len(numbers)} values for {minutes} minutes"
     return numbers[:minutes]

@@ -1,4 +1,4 @@
-"""Every alert fires when it should and only then, with the names of every exporter, as Prometheus's own promtool says."""
+"""Every alert fires when it should and only then, with every exporter's names, as Prometheus's own promtool says."""
 
 from __future__ import annotations
 

@@ -132,8 +132,10 @@ def _states(_described: Mapping[str, Any]) -> statetimeline.Panel:
 def _table(described: Mapping[str, Any]) -> table.Panel:
     """One row per thing: the queries' tables joined on the labels that they share."""
     names = list(described["queries"])
-    columns = {"Value": names[0]} if len(names) == 1 else {f"Value #{chr(65 + n)}": name for n, name in enumerate(names)}
-    hidden = {name: True for name in described["hidden"]}
+    columns = (
+        {"Value": names[0]} if len(names) == 1 else {f"Value #{chr(65 + n)}": name for n, name in enumerate(names)}
+    )
+    hidden = dict.fromkeys(described["hidden"], True)
     return (
         table.Panel()
         .with_transformation(models.DataTransformerConfig(id_val="merge", options={}))

@@ -28,7 +28,9 @@ def alertmanager_config(notify: Notify, *, quick: bool = False) -> str:
         "group_wait": "1s" if quick else "30s",
         "group_interval": "1s" if quick else "5m",
         "repeat_interval": "4h",
-        "routes": [{"matchers": ['severity="critical"'], "group_wait": "1s" if quick else "10s", "repeat_interval": "1h"}],
+        "routes": [
+            {"matchers": ['severity="critical"'], "group_wait": "1s" if quick else "10s", "repeat_interval": "1h"}
+        ],
     }
     if not notify.info:
         route["routes"].insert(0, {"matchers": ['severity="info"'], "receiver": NOBODY["name"]})

@@ -1,11 +1,11 @@
-"""What the robots of DingTalk, WeCom and Feishu take in place of Alertmanager's JSON, as pure functions.
+r"""What the robots of DingTalk, WeCom and Feishu take in place of Alertmanager's JSON, as pure functions.
 
 Formats and limits as their makers document them (read 2026-12-01):
 DingTalk: open.dingtalk.com, custom robots, "markdown" and "signing"; a signature is HMAC-SHA256 over
-`TIMESTAMP_MS\\nSECRET` with the secret as key, in base64, in the address. At most 20 messages a minute.
+`TIMESTAMP_MS\nSECRET` with the secret as key, in base64, in the address. At most 20 messages a minute.
 WeCom: developer.work.weixin.qq.com/document/path/91770, "markdown"; at most 4096 bytes, 20 messages a minute.
 Feishu: open.feishu.cn, custom bots, "interactive"; a signature is HMAC-SHA256 over nothing with
-`TIMESTAMP_S\\nSECRET` as key, in base64, in the body. At most 20 KB.
+`TIMESTAMP_S\nSECRET` as key, in base64, in the body. At most 20 KB.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ def dingtalk(message: Message, url: str, secret: str, now: float) -> Post:
     """For a custom robot of DingTalk."""
     if secret:
         stamp = str(round(now * 1000))
-        url += f"&timestamp={stamp}&sign={quote_plus(_signature(secret, f'{stamp}\n{secret}'))}"
+        signature = _signature(secret, f"{stamp}\n{secret}")
+        url += f"&timestamp={stamp}&sign={quote_plus(signature)}"
     text = f"#### {message.title}\n\n{message.text(DINGTALK_BYTES)}".replace("\n", "  \n")
     return Post(url, {"msgtype": "markdown", "markdown": {"title": message.title, "text": text}})
 
@@ -156,7 +157,9 @@ def refusal(answer: Mapping[str, Any]) -> str:
     codes: Sequence[Any] = [answer[key] for key in ("errcode", "code", "StatusCode") if key in answer]
     if not codes or codes[0] == 0:
         return ""
-    return f"{codes[0]}: {answer.get('errmsg') or answer.get('msg') or answer.get('StatusMessage') or 'no reason given'}"
+    return (
+        f"{codes[0]}: {answer.get('errmsg') or answer.get('msg') or answer.get('StatusMessage') or 'no reason given'}"
+    )
 
 
 def _signature(key: str, text: str) -> str:

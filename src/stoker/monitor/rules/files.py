@@ -11,6 +11,7 @@ from stoker.monitor.rules.promql import filler
 from stoker.monitor.rules.recording import recording_groups
 from stoker.monitor.yaml_text import as_yaml
 
+GUIDES_FILE = "stoker-guides.yml"
 MADE = "# Made by `stoker monitor render`: change the figures with --set, the rules in stoker's tables.\n"
 GUIDES_COMMENT = """\
 # The plain thresholds of many guides: 85 degrees, 20 % of memory free, 95 % utilisation. They are not loaded by
@@ -39,5 +40,5 @@ def rule_files(changed: Mapping[str, float] | None = None, runbooks: str = "") -
     return {
         "stoker-recording.yml": MADE + as_yaml({"groups": recording_groups(fill)}),
         "stoker-alerts.yml": MADE + as_yaml({"groups": [alerts]}),
-        "stoker-guides.yml": MADE + GUIDES_COMMENT + as_yaml({"groups": [guides]}),
+        GUIDES_FILE: MADE + GUIDES_COMMENT + as_yaml({"groups": [guides]}),
     }

@@ -22,8 +22,7 @@ NODE_PATTERN = "[|]*([^|]+?)(:[0-9]+)?([|].*)?"
 def select(expr: str, exporter: Exporter, *, wide: bool = False) -> str:
     """Write out the spellings of names: `{A|B}` without the exporter's blank values, `{=A|B}` as a bare selector.
 
-    Args:
-        wide: The series is a counter of 64 bits.
+    `wide` says that the series is a counter of 64 bits.
     """
     blank = exporter.blank_wide if wide else exporter.blank
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, TypeVar
@@ -170,9 +170,7 @@ def derived() -> tuple[Derived, ...]:
 @cache
 def thresholds() -> tuple[Threshold, ...]:
     """All figures; of one name the row for all models first, then those of single models."""
-    return tuple(
-        Threshold(**{**vars(row), "value": float(row.value)}) for row in _csv("thresholds.csv", Threshold)
-    )
+    return tuple(replace(row, value=float(row.value)) for row in _csv("thresholds.csv", Threshold))
 
 
 @cache
@@ -189,12 +187,12 @@ def guide_alerts() -> tuple[Alert, ...]:
 
 def _alerts(name: str, *, optional: bool) -> tuple[Alert, ...]:
     lists = {"series", "causes", "steps", "labels", "not_for"}
+
+    def cell(key: str, value: Any) -> Any:
+        return tuple(value) if key in lists else value
+
     return tuple(
-        Alert(
-            **{key: tuple(value) if key in lists else value for key, value in row.items() if key != "for"},
-            wait=row["for"],
-            optional=optional,
-        )
+        Alert(**{key: cell(key, row[key]) for key in row if key != "for"}, wait=row["for"], optional=optional)
         for row in _yaml(name)
     )
 
