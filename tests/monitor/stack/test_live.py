@@ -9,7 +9,6 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 from urllib.request import urlopen

@@ -12,6 +12,7 @@ from stoker.monitor.rules.tables import Alert, Threshold
 
 MARK = "<!-- Made from src/stoker/monitor/rules/tables: change it there. -->"
 _NAMED = re.compile(r"\[\[(\w+)")
+_COUNTER = re.compile(r"DCGM_\w+")
 
 LinkCause = Callable[[str], str]
 
@@ -110,4 +111,20 @@ def _index(alerts: Iterable[Alert]) -> str:
         marks = " | ".join("yes" if supports(name, alert) else "" for name in exporters)
         name = f"[{alert.alert}]({alert.page}.md)" + (" (guides)" if alert.optional else "")
         lines.append(f"| {name} | {alert.severity} | {alert.title} | {marks} |")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", *_counters(), ""])
+
+
+def _counters() -> list[str]:
+    """What has to be added to dcgm-exporter's settings, each by its first spelling."""
+    rows = [row for row in tables.sources() if "default counters" in row.note]
+    gives = {found[0]: row.series for row in rows if (found := _COUNTER.search(row.expr))}
+    lines = [
+        "## Counters to add to dcgm-exporter",
+        "",
+        "Without them the series stay empty and the alerts that need them silent. The file of counters is",
+        "`/etc/dcgm-exporter/default-counters.csv`; nvidia_gpu_exporter and stoker need no setting.",
+        "",
+        "| Counter | Gives |",
+        "|---|---|",
+    ]
+    return [*lines, *(f"| `{name}` | `{series}` |" for name, series in gives.items())]
