@@ -25,6 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(doctor.app)
+app.add_typer(monitor.app)
 
 
 def _print_version(asked: bool) -> None:

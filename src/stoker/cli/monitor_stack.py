@@ -12,7 +12,7 @@ from stoker.errors import UserError
 if TYPE_CHECKING:
     from stoker.monitor.notify.settings import Notify
 
-PORTS = {"exporter": 9501, "relay": 9502, "alertmanager": 9093, "prometheus": 9090, "grafana": 3000}
+PORTS = {"exporter": 9836, "relay": 9837, "alertmanager": 9093, "prometheus": 9090, "grafana": 3000}
 
 TargetOption = Annotated[
     list[str],

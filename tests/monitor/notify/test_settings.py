@@ -44,9 +44,9 @@ def test_who_is_told() -> None:
     people, nobody = made["receivers"]
     assert [one["url"] for one in people["webhook_configs"]] == [
         "http://127.0.0.1:8000/alerts",
-        "http://127.0.0.1:9502/dingtalk",
-        "http://127.0.0.1:9502/wecom",
-        "http://127.0.0.1:9502/feishu",
+        "http://127.0.0.1:9837/dingtalk",
+        "http://127.0.0.1:9837/wecom",
+        "http://127.0.0.1:9837/feishu",
     ]
     (email,) = people["email_configs"]
     assert email["to"] == "ops@example.com, gpu@example.com"

@@ -19,7 +19,7 @@ from stoker.monitor.stack.render import EXPORTERS, Stack, Target, read_target, s
 @pytest.mark.parametrize(
     ("text", "target"),
     [
-        ("gpu-1", Target("stoker", "gpu-1:9501")),
+        ("gpu-1", Target("stoker", "gpu-1:9836")),
         ("gpu-1:1234", Target("stoker", "gpu-1:1234")),
         ("dcgm=10.0.0.7", Target("dcgm", "10.0.0.7:9400")),
         ("nvidia=gpu-1:9999", Target("nvidia", "gpu-1:9999")),
@@ -54,8 +54,8 @@ def test_a_target_on_this_machine_gets_the_machine_s_name() -> None:
     )
     (scraped,) = made["scrape_configs"]
     assert scraped["static_configs"] == [
-        {"targets": ["127.0.0.1:9501"], "labels": {"node": socket.gethostname()}},
-        {"targets": ["gpu-1:9501"]},
+        {"targets": ["127.0.0.1:9836"], "labels": {"node": socket.gethostname()}},
+        {"targets": ["gpu-1:9836"]},
     ]
 
 

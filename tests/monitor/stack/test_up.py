@@ -22,7 +22,7 @@ MISSING = [name for name in NEEDED if not any(map(shutil.which, PROGRAMS[name]))
 needs_programs = pytest.mark.skipif(
     bool(MISSING), reason=f"{', '.join(MISSING)} not installed: scripts/services installs it"
 )
-PORTS = {"exporter": 9501, "relay": 9502, "alertmanager": 9093, "prometheus": 9090, "grafana": 3000}
+PORTS = {"exporter": 9836, "relay": 9837, "alertmanager": 9093, "prometheus": 9090, "grafana": 3000}
 ROBOT = "wecom: {url: 'http://127.0.0.1:9/robot'}\n"
 
 

@@ -22,7 +22,8 @@ from typing import Any
 import pynvml
 
 from stoker.monitor.gpu.calls import Asker, GpuLostError
-from stoker.monitor.gpu.watch import GpuWatch, Intervals, Send
+from stoker.monitor.gpu.intervals import Intervals
+from stoker.monitor.gpu.watch import GpuWatch, Send
 
 EVENT_WAIT_MS = 2000
 

@@ -5,29 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from stoker.monitor.gpu.activity import Activity, MigReader
 from stoker.monitor.gpu.calls import Asker, GpuLostError
+from stoker.monitor.gpu.intervals import Intervals
 from stoker.monitor.gpu.readings import CLOCK_EVENTS, Values, read_fast, read_processes, read_slow
 
 Send = Callable[[Mapping[str, Any]], None]
-
-
-@dataclass(frozen=True)
-class Intervals:
-    """Seconds between two samples.
-
-    Attributes:
-        fast: Of what changes quickly and costs little.
-        slow: Of process lists, PCIe rates, error counters, limits.
-        limit: After so long a driver call counts as blocked.
-    """
-
-    fast: float = 5.0
-    slow: float = 60.0
-    limit: float = 10.0
 
 
 class ClockEventTime:

@@ -11,7 +11,7 @@ from stoker.errors import Mistake, UserError
 
 Language = Literal["en", "zh"]
 ROBOTS = ("dingtalk", "wecom", "feishu")
-RELAY_PORT = 9502
+RELAY_PORT = 9837
 
 
 def _as_list(value: Any) -> Any:

@@ -17,7 +17,7 @@ from stoker.monitor.rules.files import GUIDES_FILE, rule_files
 from stoker.monitor.rules.runbook import pages
 from stoker.monitor.yaml_text import as_yaml
 
-EXPORTERS: Mapping[str, int] = {"stoker": 9501, "dcgm": 9400, "nvidia": 9835, "node": 9100}
+EXPORTERS: Mapping[str, int] = {"stoker": 9836, "dcgm": 9400, "nvidia": 9835, "node": 9100}
 """The exporters that can be scraped, and the port of each where none is given."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
