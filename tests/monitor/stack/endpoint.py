@@ -95,6 +95,10 @@ class Webhook(ThreadingHTTPServer):
         """What was told, by the alert's name, the latest first to count."""
         return {a["labels"]["alertname"]: a for one in self.got for a in one["alerts"] if a["status"] == status}
 
+    def every(self, name: str) -> list[dict[str, Any]]:
+        """All that was told of one alert."""
+        return [a for one in self.got for a in one["alerts"] if a["labels"]["alertname"] == name]
+
 
 class _Metrics(BaseHTTPRequestHandler):
     server: Endpoint

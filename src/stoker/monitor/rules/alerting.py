@@ -11,7 +11,7 @@ from stoker.monitor.rules.tables import SCOPES, Alert, Scope
 SUBJECTS: Mapping[Scope, tuple[str, str]] = {
     "gpu": (
         "GPU {{ $labels.gpu }} ({{ $labels.model }}) of {{ $labels.node }}",
-        "{{ $labels.node }} 的 GPU {{ $labels.gpu }}({{ $labels.model }})",
+        "{{ $labels.node }} 的 GPU {{ $labels.gpu }}（{{ $labels.model }}）",
     ),
     "run": ("run {{ $labels.run }} on {{ $labels.node }}", "{{ $labels.node }} 上的训练 {{ $labels.run }}"),
     "mount": ("{{ $labels.mount }} of {{ $labels.node }}", "{{ $labels.node }} 的 {{ $labels.mount }}"),
@@ -50,7 +50,7 @@ def _rule(alert: Alert, fill: Fill, runbooks: str) -> dict[str, Any]:
         "annotations": {
             "summary": f"{alert.title}: {subject}" + (f", {alert.value}" if alert.value else ""),
             "description": alert.meaning,
-            "summary_zh": f"{alert.title_zh}:{subject_zh}" + (f",{alert.value_zh}" if alert.value_zh else ""),
+            "summary_zh": f"{alert.title_zh}：{subject_zh}" + (f"，{alert.value_zh}" if alert.value_zh else ""),
             "description_zh": alert.meaning_zh,
             "causes": ", ".join(alert.causes),
             **page,
