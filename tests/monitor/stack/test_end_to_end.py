@@ -56,7 +56,9 @@ def test_a_change_in_the_driver_reaches_the_webhook(simulated: Callable[..., Sce
             scenario.gpus[5].values["nvlink_state.7"] = "0"
             scenario.write()
             down = until(lambda: webhook.alerts().get("GpuNvlinkDown"), 20)
-            assert down["annotations"]["summary"] == f"NVLinks are down: GPU 5 (NVIDIA H100 80GB HBM3) {where}, 1 of them"
+            assert (
+                down["annotations"]["summary"] == f"NVLinks are down: GPU 5 (NVIDIA H100 80GB HBM3) {where}, 1 of them"
+            )
 
             scenario.gpus[6].lines = [("xid", "79")]
             scenario.write()

@@ -101,7 +101,9 @@ def test_a_change_of_the_scenario_reaches_the_webhook(live: Live) -> None:
     assert hot["annotations"]["summary"] == (
         f"Close to the temperature at which the GPU slows down: {where}, 2 degrees left"
     )
-    assert hot["annotations"]["summary_zh"] == (f"温度接近降频阈值：{node} 的 GPU 1（NVIDIA A100-SXM4-80GB），剩余 2 度")
+    assert hot["annotations"]["summary_zh"] == (
+        f"温度接近降频阈值：{node} 的 GPU 1（NVIDIA A100-SXM4-80GB），剩余 2 度"
+    )
 
     live.endpoint.changed[lost] = 1
     gone = until(lambda: live.webhook.alerts().get("GpuLost"), 20)
