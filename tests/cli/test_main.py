@@ -24,11 +24,11 @@ VERBS = {
     "doctor": [],
     "doctor log": ["FILE", "--context", "--format", "--lang"],
     "monitor": [],
-    "monitor render": ["DIR", "--target -t", "--notify", "--set", "--guides", "--prometheus", "--alertmanager"],
+    "monitor render": ["FOLDER", "--target -t", "--notify", "--set", "--guides", "--prometheus", "--alertmanager"],
     "monitor up": [
         "--dir", "--target -t", "--notify", "--set", "--guides", "--host", "--port", "--keep-days",
     ],
-    "monitor relay": ["FILE", "--listen"],
+    "monitor relay": ["NOTIFY", "--listen"],
     "plan": [],
     "plan versions": [
         "--gpu", "--this-machine", "--lspci", "--driver", "--driver-may-change", "--os", "--glibc", "--python",
