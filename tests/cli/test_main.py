@@ -23,6 +23,9 @@ VERBS = {
     "facts": ["TABLE", "--filter", "--where", "--columns", "--sources", "--format"],
     "doctor": [],
     "doctor log": ["FILE", "--context", "--format", "--lang"],
+    "monitor": [],
+    "monitor serve": ["--listen", "--web-config", "--interval", "--slow-interval", "--limit", "--runs"],
+    "monitor unit": ["--listen", "--web-config"],
     "plan": [],
     "plan versions": [
         "--gpu", "--this-machine", "--lspci", "--driver", "--driver-may-change", "--os", "--glibc", "--python",
