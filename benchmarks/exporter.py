@@ -91,50 +91,42 @@ def memory_mib(pids: list[int]) -> tuple[float, float]:
     return resident / MIB, shared / MIB
 
 
-def scrape(port: int) -> tuple[float, bytes]:
-    """Seconds of a scrape over a connection of its own, as a client without keep-alive makes it."""
-    began = time.perf_counter()
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    connection.request("GET", "/metrics")
-    body = connection.getresponse().read()
-    taken = time.perf_counter() - began
-    connection.close()
-    return taken, body
-
-
-def wait_for_gpus(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise SystemExit(f"the exporter ended with exit code {process.returncode}")
-        try:
-            if scrape(port)[1].count(b"GPU-h100-") >= GPUS:
-                return
-        except OSError:
-            pass
-        time.sleep(0.2)
-    raise SystemExit("the exporter showed no GPUs within 60 s")
-
-
 class Watched:
     """An exporter while it is measured."""
 
     def __init__(self, command: list[str], port: int, environment: dict[str, str]) -> None:
-        self.port = port
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
         self.process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.taken: list[float] = []
         self.body = b""
 
     def begin(self) -> None:
-        wait_for_gpus(self.port, self.process)
+        self._wait_for_gpus()
         for _ in range(WARM_UP):
-            scrape(self.port)
+            self.scrape()
+        self.taken.clear()
         self.pids = family_of(self.process.pid)
         self.cpu, self.began = cpu_seconds(self.pids), time.perf_counter()
 
     def scrape(self) -> None:
-        seconds, self.body = scrape(self.port)
-        self.taken.append(seconds)
+        """As Prometheus does it: over the connection of before if the exporter kept it, else over a new one."""
+        began = time.perf_counter()
+        self.connection.request("GET", "/metrics")
+        self.body = self.connection.getresponse().read()
+        self.taken.append(time.perf_counter() - began)
+
+    def _wait_for_gpus(self) -> None:
+        deadline = time.monotonic() + 60
+        while self.body.count(b"GPU-h100-") < GPUS:
+            if self.process.poll() is not None:
+                raise SystemExit(f"the exporter ended with exit code {self.process.returncode}")
+            if time.monotonic() > deadline:
+                raise SystemExit("the exporter showed no GPUs within 60 s")
+            time.sleep(0.2)
+            try:
+                self.scrape()
+            except OSError:
+                self.connection.close()
 
     def cost(self) -> Cost:
         share = (cpu_seconds(self.pids) - self.cpu) / (time.perf_counter() - self.began)
@@ -144,6 +136,7 @@ class Watched:
         return Cost(1000 * centiles[49], 1000 * centiles[98], 100 * share, resident, proportional, lines)
 
     def end(self) -> None:
+        self.connection.close()
         self.process.terminate()
         self.process.wait(10)
 
