@@ -24,6 +24,8 @@ VERBS = {
     "doctor": [],
     "doctor log": ["FILE", "--context", "--format", "--lang"],
     "monitor": [],
+    "monitor serve": ["--listen", "--web-config", "--interval", "--slow-interval", "--limit", "--runs"],
+    "monitor unit": ["--listen", "--web-config"],
     "monitor render": ["FOLDER", "--target -t", "--notify", "--set", "--guides", "--prometheus", "--alertmanager"],
     "monitor up": [
         "--dir", "--target -t", "--notify", "--set", "--guides", "--host", "--port", "--keep-days",
