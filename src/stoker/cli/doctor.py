@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
 
+from stoker.cli.answer import Language, language_of_environment, print_json, print_text
+from stoker.cli.doctor_examine import examine
 from stoker.errors import ExitCode
+
+
+class ThingOrVerb(TyperGroup):
+    """Takes a run folder or a bundle where other words name a command."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that the first word names, else `examine`."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            return "examine", self.commands["examine"], args
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
     name="doctor",
+    cls=ThingOrVerb,
     help="What is wrong with this machine, this run, this log, and what mends it.",
     no_args_is_help=True,
+    subcommand_metavar="RUN_FOLDER|BUNDLE...|COMMAND [ARGS]...",
 )
 
 
 @app.callback()
 def _doctor() -> None:
-    """Keep `log` a command of its own even while it is the only one."""
+    """Keep the commands below `doctor`."""
+
+
+app.command(hidden=True)(examine)
 
 
 @app.command()
@@ -33,7 +51,7 @@ def log(
     ] = "",
     form: Annotated[Literal["text", "json"], typer.Option("--format", help="For people or for programs.")] = "text",
     lang: Annotated[
-        Literal["en", "zh"] | None,
+        Language | None,
         typer.Option("--lang", help="Language of the answer; LANG decides if not given."),
     ] = None,
 ) -> None:
@@ -47,25 +65,13 @@ def log(
 
     if file == "-" and sys.stdin.isatty():
         typer.echo("Paste the log, then press Ctrl-D on a line of its own.", err=True)
-    language = lang or _language_of_environment()
+    language = lang or language_of_environment()
     diagnosis = diagnose(file, context=context, language=language)
     if form == "json":
-        import json
-
-        utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-        typer.echo(json.dumps(diagnosis.to_json(), ensure_ascii=not utf8, indent=1))
+        print_json(diagnosis.to_json())
     else:
         from stoker.doctor.render import render_text
 
-        encoding = sys.stdout.encoding or "utf-8"  # a log may hold what the terminal cannot show
-        typer.echo(render_text(diagnosis, language).encode(encoding, "replace").decode(encoding))
+        print_text(render_text(diagnosis, language))
     if diagnosis.findings:
         raise typer.Exit(ExitCode.FAILED)
-
-
-def _language_of_environment() -> Literal["en", "zh"]:
-    """As gettext decides: the first of LC_ALL, LC_MESSAGES and LANG that is set."""
-    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
-        if value := os.environ.get(name):
-            return "zh" if value.lower().startswith("zh") else "en"
-    return "en"
