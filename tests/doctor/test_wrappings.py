@@ -12,10 +12,7 @@ from stoker.doctor.lines import Origin, clean, is_command, origin_of, without_pr
 from stoker.doctor.log import diagnose_text
 
 SAMPLES = [
-    (cause["id"], sample)
-    for cause in read_causes()
-    if cause["shown_by"] == "log"
-    for sample in cause["positive"]
+    (cause["id"], sample) for cause in read_causes() if cause["shown_by"] == "log" for sample in cause["positive"]
 ]
 
 

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from stoker.cli.answer import Language, language_of_environment, print_json, print_text
 from stoker.cli.doctor_examine import examine
+from stoker.cli.doctor_hang import hang
 from stoker.errors import ExitCode
 
 
@@ -38,6 +39,7 @@ def _doctor() -> None:
 
 
 app.command(hidden=True)(examine)
+app.command()(hang)
 
 
 @app.command()

@@ -60,7 +60,9 @@ def slow_checkpoints(facts: RunFacts) -> Noticed | None:
     total = sum(facts.steps.seconds) + sum(held) + sum(facts.evaluations)
     if not held or total < MIN_SECONDS or sum(held) < LIMITS["checkpoint"] * total or len(facts.steps) < MIN_STEPS:
         return None
-    text = f"{len(held)} checkpoints held the run up for {sum(held):.1f} s of {total:.1f} s ({percent(sum(held) / total)})"
+    text = (
+        f"{len(held)} checkpoints held the run up for {sum(held):.1f} s of {total:.1f} s ({percent(sum(held) / total)})"
+    )
     return Noticed("run-checkpoints-too-slow", 0.85, (Evidence(text, source="events.jsonl"),))
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stoker.doctor.catalogue import load_catalogue, load_texts
 from stoker.doctor.parts import diagnose_parts
 from stoker.doctor.render import render_findings
-from stoker.doctor.runs.checks import CHECKS, Noticed
+from stoker.doctor.runs.checks import CHECKS
 from stoker.doctor.runs.facts import RunFacts, read_facts
+from stoker.doctor.told import finding_of
 from stoker.finding import Finding
 from stoker.report.rows import as_int, as_list, as_mapping, as_text
 
@@ -110,7 +110,7 @@ def diagnose_run(folder: Path, *, said: str = "", language: str = "en") -> RunDi
     noticed = [found for check in CHECKS if (found := check(facts)) is not None]
     failure = _failure(facts, said, language)
     silent = any(one.cause in ("run-stalled", "run-ended-without-a-word") for one in noticed)
-    findings = [*failure, *(_finding(one, language) for one in noticed)]
+    findings = [*failure, *(finding_of(one.cause, one.confidence, one.evidence, language) for one in noticed)]
     if silent:  # what the run's end says comes before what its logs mention
         findings.sort(key=lambda one: not one.cause.startswith("run-"))
     last = facts.events[-1] if facts.events else None
@@ -184,20 +184,3 @@ def _context(facts: RunFacts) -> str:
     if (ranks := as_int(environment.get("world_size"))) is not None:
         named.append(f"{ranks} ranks")
     return ", ".join(named)
-
-
-def _finding(noticed: Noticed, language: str) -> Finding:
-    text, signature = load_texts(language)[noticed.cause], load_catalogue().signatures[noticed.cause]
-    return Finding(
-        state=signature.state,
-        cause=noticed.cause,
-        title=text.title,
-        confidence=noticed.confidence,
-        evidence=noticed.evidence,
-        meaning=text.meaning,
-        fix=text.fix,
-        confirm=text.confirm,
-        collect=text.collect,
-        source=text.source,
-        area=signature.family,
-    )
