@@ -22,6 +22,7 @@ VERBS = {
     "report": ["RUNS", "--format", "--out"],
     "facts": ["TABLE", "--filter", "--where", "--columns", "--sources", "--format"],
     "doctor": [],
+    "doctor collect": ["--run", "--out"],
     "doctor hang": ["--pid", "--run", "--format", "--lang"],
     "doctor examine": ["THINGS", "--format", "--lang"],
     "doctor log": ["FILE", "--context", "--format", "--lang"],

@@ -59,7 +59,12 @@ def test_a_cause_is_whole(cause: dict[str, Any]) -> None:
 
 def test_every_cause_can_be_reached() -> None:
     doctor = ROOT / "src/stoker/doctor"
-    code = [*doctor.glob("rules/*.py"), *doctor.glob("runs/*.py"), *doctor.glob("hang/*.py")]
+    code = [
+        *doctor.glob("rules/*.py"),
+        *doctor.glob("runs/*.py"),
+        *doctor.glob("hang/*.py"),
+        *doctor.glob("bundle/*.py"),
+    ]
     rules = "\n".join(path.read_text(encoding="utf-8") for path in code)
     catalogue = load_catalogue()
     for cause, signature in catalogue.signatures.items():

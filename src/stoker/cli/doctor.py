@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from stoker.cli.answer import Language, language_of_environment, print_json, print_text
+from stoker.cli.doctor_collect import collect
 from stoker.cli.doctor_examine import examine
 from stoker.cli.doctor_hang import hang
 from stoker.errors import ExitCode
@@ -39,6 +40,7 @@ def _doctor() -> None:
 
 
 app.command(hidden=True)(examine)
+app.command()(collect)
 app.command()(hang)
 
 

@@ -95,18 +95,25 @@ class RunDiagnosis:
         }
 
 
-def diagnose_run(folder: Path, *, said: str = "", language: str = "en") -> RunDiagnosis:
+def diagnose_run(
+    folder: Path,
+    *,
+    said: str = "",
+    seen: tuple[bool | None, float | None] | None = None,
+    language: str = "en",
+) -> RunDiagnosis:
     """Say what is wrong with a run.
 
     Args:
         folder: The run folder.
         said: What the command itself said about the failure, such as which signal ended a rank.
+        seen: Of a copied run folder, see `read_facts`.
         language: `en` or `zh`.
 
     Raises:
         UserError: `folder` is no run folder.
     """
-    facts = read_facts(folder)
+    facts = read_facts(folder, seen=seen)
     noticed = [found for check in CHECKS if (found := check(facts)) is not None]
     failure = _failure(facts, said, language)
     silent = any(one.cause in ("run-stalled", "run-ended-without-a-word") for one in noticed)

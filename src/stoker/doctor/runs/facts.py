@@ -83,8 +83,12 @@ class RunFacts:
         return {True: "running", False: "gone", None: "unknown"}[self.alive]
 
 
-def read_facts(folder: Path, now: float | None = None) -> RunFacts:
+def read_facts(folder: Path, *, seen: tuple[bool | None, float | None] | None = None) -> RunFacts:
     """Read a run folder.
+
+    Args:
+        folder: The run folder.
+        seen: Of a copy of one: whether its process was alive, and how long it was silent, when it was copied.
 
     Raises:
         UserError: It is no run folder.
@@ -102,9 +106,9 @@ def read_facts(folder: Path, now: float | None = None) -> RunFacts:
         ),
         failure=read_failure(folder / "failure.json", note=notes),
         environment=environment,
-        alive=is_alive(environment, _written(folder / "environment.json") or 0.0, platform.node()),
-        silent=_silent(folder, time.time() if now is None else now),
-        free=_free(folder),
+        alive=seen[0] if seen else _alive(folder, environment),
+        silent=seen[1] if seen else _silent(folder, time.time()),
+        free=None if seen else _free(folder),
         checkpoint=_checkpoint_bytes(folder / "checkpoints"),
         logs=tuple(sorted(file for file in (folder / "logs").glob("*.log") if file.is_file())),
         notes=tuple(notes),
@@ -124,6 +128,10 @@ def read_steps(rows: Iterable[Mapping[str, object]]) -> Steps:
         for phase, column in steps.phases.items():
             column.append(as_amount(row.get(phase)) or 0.0)
     return steps
+
+
+def _alive(folder: Path, environment: Mapping[str, object]) -> bool | None:
+    return is_alive(environment, _written(folder / "environment.json") or 0.0, platform.node())
 
 
 def _written(path: Path) -> float | None:
