@@ -4,22 +4,40 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from stoker.cli.doctor_machine import ROOT_HELP, Form, examine_machine, snapshot
 from stoker.errors import ExitCode
 
 app = typer.Typer(
     name="doctor",
     help="What is wrong with this machine, this run, this log, and what mends it.",
-    no_args_is_help=True,
 )
 
 
-@app.callback()
-def _doctor() -> None:
-    """Keep `log` a command of its own even while it is the only one."""
+@app.callback(invoke_without_command=True)
+def doctor(
+    context: typer.Context,
+    root: Annotated[Path | None, typer.Option("--root", metavar="DIR", help=ROOT_HELP)] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="NAME", help="Only these checks or areas; several times, or with commas."),
+    ] = None,
+    watch: Annotated[
+        float | None, typer.Option("--watch", metavar="SECONDS", help="Look again so often, until interrupted.")
+    ] = None,
+    form: Annotated[Form, typer.Option("--format", help="For people, for programs, or one page.")] = "text",
+) -> None:
+    """What is wrong with this machine, this run, this log, and what mends it.
+
+    Without a command: examines this machine. Nothing is changed, nothing is sent anywhere, root sees more.
+    Exits 0 if no check failed, also where checks warn or could not see, and 1 if one did.
+    """
+    if context.invoked_subcommand is None:
+        raise typer.Exit(examine_machine(root, only or (), form, watch))
 
 
 @app.command()
@@ -69,3 +87,6 @@ def _language_of_environment() -> Literal["en", "zh"]:
         if value := os.environ.get(name):
             return "zh" if value.lower().startswith("zh") else "en"
     return "en"
+
+
+app.command()(snapshot)
