@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -12,7 +13,8 @@ from stoker.cli.answer import Language, language_of_environment, print_json, pri
 from stoker.cli.doctor_collect import collect
 from stoker.cli.doctor_examine import examine
 from stoker.cli.doctor_hang import hang
-from stoker.errors import ExitCode
+from stoker.cli.doctor_machine import ROOT_HELP, Form, examine_machine, snapshot
+from stoker.errors import ExitCode, UserError
 
 
 class ThingOrVerb(TyperGroup):
@@ -29,17 +31,39 @@ app = typer.Typer(
     name="doctor",
     cls=ThingOrVerb,
     help="What is wrong with this machine, this run, this log, and what mends it.",
-    no_args_is_help=True,
-    subcommand_metavar="RUN_FOLDER|BUNDLE...|COMMAND [ARGS]...",
+    subcommand_metavar="[RUN_FOLDER|BUNDLE...|COMMAND [ARGS]...]",
 )
 
 
-@app.callback()
-def _doctor() -> None:
-    """Keep the commands below `doctor`."""
+@app.callback(invoke_without_command=True)
+def doctor(
+    context: typer.Context,
+    root: Annotated[Path | None, typer.Option("--root", metavar="DIR", help=ROOT_HELP)] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="NAME", help="Only these checks or areas; several times, or with commas."),
+    ] = None,
+    watch: Annotated[
+        float | None, typer.Option("--watch", metavar="SECONDS", help="Look again so often, until interrupted.")
+    ] = None,
+    form: Annotated[Form, typer.Option("--format", help="For people, for programs, or one page.")] = "text",
+) -> None:
+    """What is wrong with this machine, this run, this log, and what mends it.
+
+    With nothing else: examines this machine. Nothing is changed, nothing is sent anywhere, root sees more.
+    With a run folder: how the run ended and why. With bundles that `collect` wrote: those machines, side by side.
+    Exits 0 if no check failed, also where checks warn or could not see, and 1 if one did.
+    """
+    if context.invoked_subcommand is None:
+        raise typer.Exit(examine_machine(root, only or (), form, watch))
+    given = {"--root": root, "--only": only, "--watch": watch}
+    if mistaken := [name for name, value in given.items() if value is not None]:
+        raise UserError(f"{mistaken[0]} is for this machine, and goes with no command, run folder or bundle")
+    context.obj = form
 
 
 app.command(hidden=True)(examine)
+app.command()(snapshot)
 app.command()(collect)
 app.command()(hang)
 

@@ -1,4 +1,7 @@
-"""Checks of a machine: pure functions over a Snapshot, one file per area; words and limits in `data/`."""
+"""Checks of a machine: pure functions over a Snapshot, one file per topic; words and limits in `data/`.
+
+Importing the package registers all of them.
+"""
 
 from stoker.doctor.checks import (
     container,
@@ -18,8 +21,20 @@ from stoker.doctor.checks import (
     system,
 )
 
-ALL = (
-    driver, fabric, gpu, pcie, peers, network, container, slurm, software, settings, memory, cpu, storage, kernel_log,
-    system,
-)  # fmt: skip
-"""The modules whose checks there are: importing them registers the checks."""
+__all__ = [
+    "container",
+    "cpu",
+    "driver",
+    "fabric",
+    "gpu",
+    "kernel_log",
+    "memory",
+    "network",
+    "pcie",
+    "peers",
+    "settings",
+    "slurm",
+    "software",
+    "storage",
+    "system",
+]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import Any, cast
+from typing import Any
 
 from stoker.finding import Evidence, State
 from stoker.host.snapshot import Snapshot
@@ -107,6 +107,10 @@ def check(name: str, *, needs: tuple[str, ...] = ()) -> Callable[[Function], Fun
     return register
 
 
+SINGLE = "There is only one GPU."
+"""The one unmet need that is an answer and no gap."""
+
+
 def _card(snapshot: Snapshot) -> str:
     if snapshot.pci.gpus():
         return ""
@@ -120,13 +124,11 @@ def _gpu(snapshot: Snapshot) -> str:
 
 
 def _gpus(snapshot: Snapshot) -> str:
-    return _gpu(snapshot) or ("" if len(snapshot.gpus.devices) > 1 else "there is only one GPU")
+    return _gpu(snapshot) or ("" if len(snapshot.gpus.devices) > 1 else SINGLE)
 
 
 NEEDS: Mapping[str, Callable[[Snapshot], str]] = {"card": _card, "gpu": _gpu, "gpus": _gpus}
 """Needs that are no single field: a card on the bus, a GPU that answers, several of them. Empty if satisfied."""
-
-SINGLE = "there is only one GPU"
 
 
 def missing(snapshot: Snapshot, needs: tuple[str, ...]) -> str:
@@ -187,7 +189,11 @@ def cause_texts() -> Mapping[str, CauseText]:
     """Causes that the catalogue of the log reader lacks, and fixes that a check words more exactly."""
     return {
         cause: CauseText(
-            **{key: tuple(cast("list[str]", value)) if key == "fix" else value for key, value in row.items()}
+            row.get("meaning", ""),
+            tuple(row.get("fix", ())),
+            row.get("confirm", ""),
+            row.get("source", ""),
+            row.get("title", ""),
         )
         for cause, row in _read("causes.toml").items()
     }

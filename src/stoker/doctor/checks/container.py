@@ -85,7 +85,7 @@ def container_toolkit(machine: Snapshot) -> Iterator[Found]:
         )
 
 
-@check("container-daemon-reload", needs=("card",))
+@check("container-daemon-reload", needs=("gpu",))
 def container_daemon_reload(machine: Snapshot) -> Iterator[Found]:
     """With systemd's cgroup driver, `systemctl daemon-reload` takes GPUs away from running containers; CDI does not."""
     here = machine.container

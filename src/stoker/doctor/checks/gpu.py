@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from stoker.doctor.checks.base import Found, Limits, check, fail, fine, info, seen, warn
 from stoker.doctor.checks.lookup import PCI_LIST, describe, gpu_source, is_geforce, model_of
 from stoker.finding import Evidence
-from stoker.host.probes.gpus import Gpu
+from stoker.host.probes.gpus import Gpu, GpuProcess
 from stoker.host.snapshot import Snapshot
 
 
@@ -201,7 +201,7 @@ def temperature(machine: Snapshot, limits: Limits) -> Iterator[Found]:
             if gpu.temperature_c >= limit:
                 yield warn(
                     "gpu-thermal-throttling",
-                    f"{gpu.label} has {gpu.temperature_c:g} degrees, and its highest operating temperature is {limit:g}.",
+                    f"{gpu.label} has {gpu.temperature_c:g} degrees; its highest operating temperature is {limit:g}.",
                     _shows(machine, gpu, f"GPU Current Temp: {gpu.temperature_c:g} C"),
                     gpu=str(gpu.index),
                 )
@@ -384,13 +384,10 @@ def gpu_processes(machine: Snapshot) -> Iterator[Found]:
     """Who uses the cards now: a run that is started beside them gets less."""
     busy = _each(machine, lambda gpu: any(process.kind.startswith("C") for process in gpu.processes))
     if busy:
-        shown = [
-            _shows(
-                machine,
-                gpu,
-                f"process {one.pid} {one.name} {'' if one.memory_mib is None else f'{one.memory_mib:.0f} MiB'}".rstrip(),
-            )
-            for gpu in busy
-            for one in gpu.processes[:2]
-        ]
+        shown = [_shows(machine, gpu, _process(one)) for gpu in busy for one in gpu.processes[:2]]
         yield info("other-process-holds-gpu-memory", f"Processes compute on {_names(busy)}.", *shown[:6])
+
+
+def _process(one: GpuProcess) -> str:
+    memory = "" if one.memory_mib is None else f" {one.memory_mib:.0f} MiB"
+    return f"process {one.pid} {one.name}{memory}"

@@ -83,7 +83,7 @@ def rdma_errors(machine: Snapshot, limits: Limits) -> Iterator[Found]:
 
 @check("roce-addresses", needs=("network.interfaces",))
 def roce_addresses(machine: Snapshot) -> Iterator[Found]:
-    """An active RoCE port needs an address of version 2 with an IP address in it, or it reaches nobody beyond a router."""
+    """An active RoCE port needs a version 2 address with an IP address in it, or it reaches nobody beyond a router."""
     roce = [port for port in machine.network.ports if port.layer == "Ethernet" and port.state == "ACTIVE"]
     if not roce:
         yield fine("There is no active RoCE port here.")

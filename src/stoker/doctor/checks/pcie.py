@@ -70,7 +70,7 @@ def pcie_generation(machine: Snapshot, limits: Limits) -> Iterator[Found]:
             f"{gpu.label} is busy and its link runs as PCIe {gpu.generation}, not {gpu.generation_max}.",
             seen(
                 gpu_source(machine),
-                f"{gpu.label}: PCIe Generation, Max {gpu.generation_max}, Current {gpu.generation}, {gpu.performance_state}",
+                f"{gpu.label}: Generation Max {gpu.generation_max}, Current {gpu.generation}, {gpu.performance_state}",
             ),
         )
     if idle:
@@ -128,11 +128,17 @@ def pci_windows(machine: Snapshot, limits: Limits) -> Iterator[Found]:
                 f"The firmware gave no address to window {card.unassigned[0]} of the GPU {card.address}.",
                 seen(f"{PCI_LIST}/{card.address}/resource", f"window {card.unassigned[0]} is unset"),
             )
-    for gpu in machine.gpus.devices:
-        small = gpu.bar1_total_mib is not None and gpu.bar1_total_mib <= limits["small_mib"]
-        if small and architecture_of(gpu, machine) not in ("Maxwell", "Pascal", "Volta", "Turing", "Kepler", ""):
-            yield info(
-                "bar1-small",
-                f"Only {gpu.bar1_total_mib:.0f} MiB of the memory of {gpu.label} can be mapped at once (no resizable BAR).",
-                seen(gpu_source(machine), f"{gpu.label}: BAR1 Memory Usage, Total: {gpu.bar1_total_mib:.0f} MiB"),
-            )
+    mapped = [gpu for gpu in machine.gpus.devices if gpu.bar1_total_mib is not None]
+    small = [gpu for gpu in mapped if (gpu.bar1_total_mib or 0) <= limits["small_mib"] and _could_resize(machine, gpu)]
+    if small:
+        size = f"{small[0].bar1_total_mib:.0f} MiB"
+        yield info(
+            "bar1-small",
+            f"Only {size} of the memory of {len(small)} GPUs can be mapped at once (no resizable BAR).",
+            seen(gpu_source(machine), f"{small[0].label}: BAR1 Memory Usage, Total: {size}"),
+        )
+
+
+def _could_resize(machine: Snapshot, gpu: Gpu) -> bool:
+    """Cards from Ampere on have resizable windows; others have what they have."""
+    return architecture_of(gpu, machine) not in ("Kepler", "Maxwell", "Pascal", "Volta", "Turing", "")

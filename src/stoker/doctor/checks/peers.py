@@ -154,15 +154,18 @@ def nvlink_errors(machine: Snapshot, limits: Limits) -> Iterator[Found]:
             )
 
 
-@check("gpu-nic", needs=("gpu", "links.topology"))
+@check("gpu-nic", needs=("gpu",))
 def gpu_nic(machine: Snapshot) -> Iterator[Found]:
     """Each GPU of a machine with several RDMA cards has one near it, under the same PCIe switch or root."""
     matrix = machine.links.topology
     rows = matrix.rows if matrix and matrix.rows else {}
     gpus = [name for name in rows if name.startswith("GPU")]
     nics = [name for name in next(iter(rows.values()), {}) if not name.startswith("GPU")]
-    if not machine.network.ports or not nics:
+    if not machine.network.ports:
         yield fine("There is no RDMA card here.")
+        return
+    if not rows:
+        yield unsure(machine.why_unknown("links.topology") or "the matrix of `nvidia-smi topo -m` is empty")
         return
     far = [gpu for gpu in gpus if not any(rows[gpu].get(nic) in (*_NEAR, "PHB", "NODE") for nic in nics)]
     if far and len(nics) > 1:

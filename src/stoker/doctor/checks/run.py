@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stoker.doctor.catalogue import load_texts
-from stoker.doctor.checks import ALL
-from stoker.doctor.checks.base import CHECKS, About, CauseText, Check, Found, abouts, cause_texts, missing, remedies
+from stoker.doctor.checks.base import (
+    CHECKS,
+    SINGLE,
+    About,
+    CauseText,
+    Check,
+    Found,
+    abouts,
+    cause_texts,
+    missing,
+    remedies,
+)
 from stoker.errors import UserError
 from stoker.finding import Finding, State
 from stoker.host.snapshot import Snapshot
@@ -19,8 +29,11 @@ AREAS = (
     "driver", "gpu", "links", "network", "container", "slurm", "software", "settings", "memory", "cpu", "storage",
     "system",
 )  # fmt: skip
-_NO_GPU = ("there is no NVIDIA GPU in this machine", "there is only one GPU")
-"""Needs that are unmet because of what the machine is."""
+
+
+def worst_of(states: Iterable[State], otherwise: State = "ok") -> State:
+    """The worst of these states."""
+    return min(states, key=ORDER.index, default=otherwise)
 
 
 @dataclass(frozen=True)
@@ -50,8 +63,7 @@ class Examination:
     @property
     def worst(self) -> State:
         """The worst state; `ok` if nothing was judged."""
-        states = {one.finding.state for one in self.verdicts}
-        return next((state for state in ORDER if state in states), "ok")
+        return worst_of(one.finding.state for one in self.verdicts)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary for `json.dumps`."""
@@ -80,7 +92,6 @@ def examine(snapshot: Snapshot, only: Sequence[str] = ()) -> Examination:
 
 def select(only: Sequence[str]) -> tuple[Check, ...]:
     """The checks of these names and areas."""
-    assert ALL  # their modules register them
     known = abouts()
     wrong = [name for name in only if name not in CHECKS and name not in AREAS]
     if wrong:
@@ -100,7 +111,7 @@ def _near(name: str) -> str:
 def _judge(one: Check, snapshot: Snapshot) -> Iterator[Verdict]:
     about = abouts()[one.name]
     if reason := missing(snapshot, one.needs):
-        state: State = "ok" if reason == _NO_GPU[1] else "unknown"
+        state: State = "ok" if reason == SINGLE else "unknown"
         yield Verdict(one.name, _plain(state, about, reason))
         return
     found = list(one.judge(snapshot, about.limits))

@@ -53,7 +53,7 @@ def variable_names(machine: Snapshot, limits: Limits) -> Iterator[Found]:
         else:
             yield info(
                 "variable-unknown",
-                f"{setting.name} is in no list of the variables of NCCL {'' if setting.name.startswith('NCCL_') else 'or torch '}that stoker has.",
+                f"{setting.name} is in no list of the variables of NCCL and torch that stoker has.",
                 _at(setting),
                 name=setting.name,
             )

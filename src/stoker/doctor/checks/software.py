@@ -60,7 +60,7 @@ def torch_driver(machine: Snapshot) -> Iterator[Found]:
         if floor is not None and driver < floor:
             yield fail(
                 "driver-too-old-for-cuda",
-                f"The torch of {_place(one)} is built for CUDA {cuda}, which needs driver {floor}; this one is {driver}.",
+                f"The torch of {_place(one)} is built for CUDA {cuda} and needs driver {floor}; this one is {driver}.",
                 seen(_place(one), f"torch {one.torch}, CUDA {one.torch_cuda}"),
                 seen("driver version", str(driver)),
             )

@@ -117,8 +117,8 @@ def daemon_of(text: str) -> tuple[tuple[str, ...], str, str, str]:
 
 def cdi_devices(text: str) -> tuple[str, ...]:
     """Names of the devices in a CDI specification, YAML or JSON, as far as nvidia-ctk writes them."""
-    kind = re.search(r"""^\s*"?kind"?:\s*"?([\w./-]+)"?""", text, re.MULTILINE)
-    names = re.findall(r"""^(?:\s{0,8}-?\s*|\s+)"?name"?:\s*"?([\w:.-]+)"?,?\s*$""", text, re.MULTILINE)
+    kind = re.search(r"""^[ \t]*"?kind"?:[ \t]*"?([\w./-]+)"?""", text, re.MULTILINE)
+    names = re.findall(r"""^[ \t]*(?:-[ \t]*)?"?name"?:[ \t]*"?([\w:.-]+)"?,?[ \t]*$""", text, re.MULTILINE)
     return tuple(dict.fromkeys(f"{kind[1]}={name}" for name in names)) if kind else ()
 
 

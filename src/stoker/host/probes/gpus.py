@@ -154,17 +154,17 @@ def read(source: Source, notes: Notes) -> Gpus:
     nvml, nvml_error = parse_nvml(source.run([sys.executable, "-"], name="nvml", script=script, timeout=SECONDS))
     from_smi = gpus_of(smi)
     devices = merge(nvml, from_smi)
-    error = "" if devices else _error(query, nvml_error)
-    if not devices and not smi.lost:
+    error = "" if devices else next(iter(smi.lost.values()), "") or _smi_error(query) or nvml_error
+    if not devices:
         notes.note("devices", error or "no GPU answered")
     names = [name for name, found in (("nvml", nvml), ("nvidia-smi", from_smi)) if found]
     return Gpus(devices, smi.attached, smi.lost, "+".join(names), error)
 
 
-def _error(query: Output | Unreadable, nvml_error: str) -> str:
+def _smi_error(query: Output | Unreadable) -> str:
     if isinstance(query, Unreadable):
-        return query.reason if query.kind != "missing" or not nvml_error else nvml_error
-    return first_line(query.text) or first_line(query.errors) or nvml_error
+        return query.reason
+    return first_line(query.text) or first_line(query.errors)
 
 
 def gpus_of(smi: SmiLog) -> tuple[Gpu, ...]:

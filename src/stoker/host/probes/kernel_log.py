@@ -52,7 +52,7 @@ def read(source: Source, notes: Notes) -> KernelLog:
         if not isinstance(text, Unreadable) and text.strip():
             return log_of(since_boot(text), path)
         reasons.append(f"{path}: {text.reason if isinstance(text, Unreadable) else 'empty'}")
-    notes.note("lines", "; ".join(reasons))
+    notes.note("lines", "; ".join(reasons[:2]))
     return KernelLog()
 
 

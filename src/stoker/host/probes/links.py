@@ -127,7 +127,7 @@ def parse_matrix(text: str) -> Matrix:
             affinities[words[0]] = rest[0]
         if len(rest) > 1 and re.fullmatch(r"[\d,-]+", rest[1]):
             numa[words[0]] = rest[1]
-    nics = dict(re.findall(r"^\s*(NIC\d+):\s*(\S+)\s*$", text, re.MULTILINE))
+    nics = dict(re.findall(r"^[ \t]*(NIC\d+):[ \t]*(\S+)[ \t]*$", text, re.MULTILINE))
     return Matrix(rows or None, affinities or None, numa or None, nics or None)
 
 

@@ -71,7 +71,7 @@ def read(source: Source, notes: Notes) -> Memory:
 def meminfo(text: str) -> dict[str, int]:
     """/proc/meminfo in bytes; its counts of huge pages have no unit and stay counts."""
     found: dict[str, int] = {}
-    for name, value, unit in re.findall(r"^([\w()]+):\s*(\d{1,15})(?: (kB))?\s*$", text, re.MULTILINE):
+    for name, value, unit in re.findall(r"^([\w()]+):\s*(\d{1,15})(?: (kB))?[ \t]*$", text, re.MULTILINE):
         found[name] = int(value) * (1024 if unit else 1)
     return found
 

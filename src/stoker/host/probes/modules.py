@@ -61,13 +61,13 @@ def loaded_of(text: str) -> tuple[str, ...]:
 
 def blacklist_of(text: str) -> tuple[str, ...]:
     """Modules that a modprobe.d file forbids: by `blacklist`, or by installing nothing in their place."""
-    pattern = r"^\s*(?:blacklist\s+([\w-]+)|install\s+([\w-]+)\s+(?:/usr)?/bin/(?:false|true))\s*$"
+    pattern = r"^[ \t]*(?:blacklist[ \t]+([\w-]+)|install[ \t]+([\w-]+)[ \t]+(?:/usr)?/bin/(?:false|true))[ \t]*$"
     return tuple((a or b).replace("-", "_") for a, b in re.findall(pattern, text, re.MULTILINE))
 
 
 def options_of(text: str) -> tuple[str, ...]:
     """The `options` lines for NVIDIA's modules."""
-    return tuple(line.strip() for line in re.findall(r"^\s*options\s+nvidia[\w-]*\s.*$", text, re.MULTILINE))
+    return tuple(line.strip() for line in re.findall(r"^[ \t]*options[ \t]+nvidia[\w-]*[ \t].*$", text, re.MULTILINE))
 
 
 def parse_modinfo(text: str) -> ModuleFile:

@@ -85,7 +85,7 @@ def in_hostlist(host: str, expression: str) -> bool:
     >>> in_hostlist("gpu03", "login,gpu[01-08]")
     True
     """
-    for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", expression):
+    for part in _parts(expression):
         match = re.fullmatch(r"([^\[]*)\[([\d,-]*)\](.*)", part.strip())
         if match is None:
             if part.strip() == host:
@@ -99,6 +99,18 @@ def in_hostlist(host: str, expression: str) -> bool:
                 if low.isdigit() and same_width and int(low[:10]) <= int(middle) <= int((high or low)[:10] or 0):
                     return True
     return False
+
+
+def _parts(expression: str) -> list[str]:
+    """The parts between commas outside of brackets."""
+    parts, depth = [""], 0
+    for character in expression[:10_000]:
+        depth += {"[": 1, "]": -1}.get(character, 0)
+        if character == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
 
 
 def parse_gres(text: str, host: str) -> tuple[GresLine, ...]:
@@ -142,8 +154,8 @@ def constrains_devices(conf: str) -> bool | None:
 
 def node_state(text: str) -> tuple[str, str, str]:
     """State, reason and the line of the state, from `scontrol show node`."""
-    state = re.search(r"^\s*(State=(\S+).*)$", text, re.MULTILINE)
-    reason = re.search(r"^\s*Reason=(.*)$", text, re.MULTILINE)
+    state = re.search(r"^[ \t]*(State=(\S+).*)$", text, re.MULTILINE)
+    reason = re.search(r"^[ \t]*Reason=(.*)$", text, re.MULTILINE)
     return state[2] if state else "", reason[1].strip() if reason else "", state[1].strip() if state else ""
 
 

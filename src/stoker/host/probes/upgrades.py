@@ -155,7 +155,7 @@ def _unattended(source: Source) -> bool | None:
             value
             for name in names
             for value in re.findall(
-                r'^\s*APT::Periodic::Unattended-Upgrade\s+"([^"]*)"',
+                r'^[ \t]*APT::Periodic::Unattended-Upgrade\s+"([^"]*)"',
                 text_of(source.read(f"{folder}/{name}")),
                 re.MULTILINE,
             )
@@ -164,7 +164,9 @@ def _unattended(source: Source) -> bool | None:
     automatic = source.read("/etc/dnf/automatic.conf")
     if isinstance(automatic, Unreadable):
         return None
-    return bool(re.search(r"^\s*apply_updates\s*=\s*(?:yes|true|1)\s*$", automatic, re.MULTILINE | re.IGNORECASE))
+    return bool(
+        re.search(r"^[ \t]*apply_updates[ \t]*=[ \t]*(?:yes|true|1)[ \t]*$", automatic, re.MULTILINE | re.IGNORECASE)
+    )
 
 
 def _excluded(source: Source) -> tuple[str, ...]:
@@ -175,6 +177,6 @@ def _excluded(source: Source) -> tuple[str, ...]:
 
 def blacklist_of(text: str) -> tuple[str, ...]:
     """The patterns of `Unattended-Upgrade::Package-Blacklist { "nvidia"; };`."""
-    plain = re.sub(r"(?m)^\s*(?://|#).*$", "", text)
+    plain = re.sub(r"(?m)^[ \t]*(?://|#).*$", "", text)
     block = re.search(r"Unattended-Upgrade::Package-Blacklist\s*\{([^}]*)\}", plain)
     return tuple(re.findall(r'"([^"]+)"\s*;', block[1])) if block else ()
