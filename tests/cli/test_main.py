@@ -21,7 +21,8 @@ VERBS = {
     "schema": ["WHAT", "--format"],
     "report": ["RUNS", "--format", "--out"],
     "facts": ["TABLE", "--filter", "--where", "--columns", "--sources", "--format"],
-    "doctor": [],
+    "doctor": ["--root", "--only", "--watch", "--format"],
+    "doctor snapshot": ["--out", "--root"],
     "doctor log": ["FILE", "--context", "--format", "--lang"],
     "plan": [],
     "plan versions": [
