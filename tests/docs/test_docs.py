@@ -123,8 +123,10 @@ def test_the_readmes_name_every_command_and_no_other() -> None:
 
 
 def _commands(command: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every command, and the groups that do something by themselves."""
     inner = getattr(command, "commands", {})
-    return [leaf for name, one in inner.items() for leaf in _commands(one, (*path, name))] if inner else [path]
+    itself = [path] if not inner or (path and command.invoke_without_command) else []
+    return itself + [leaf for name, one in inner.items() for leaf in _commands(one, (*path, name))]
 
 
 def test_the_tests_that_pages_name_are_there() -> None:
