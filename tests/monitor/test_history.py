@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.monitor.history import SPAN, STEP, History
+from stoker.monitor.history import SPAN, STEP, History, thin
 
 
 def known(values: tuple[float, ...]) -> list[float]:
@@ -73,6 +73,11 @@ def test_memory_is_bounded() -> None:
     history = History(max_series=10)
     history.add(0, {f"run {number}": 1.0 for number in range(1000)})
     assert len(history) == 10
+
+
+def test_a_mean_of_a_share_counts_what_is_known() -> None:
+    assert thin([1, math.nan, math.nan, math.nan, 2, 4], 3)[0::2] == [1, 3]
+    assert math.isnan(thin([1, math.nan, math.nan, math.nan, 2, 4], 3)[1])
 
 
 samples = st.lists(st.tuples(st.integers(0, 40), st.floats(-1e6, 1e6)), min_size=1, max_size=60)

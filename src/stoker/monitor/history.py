@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import pairwise
 
 SPAN = 3600.0
 """Seconds that are kept."""
@@ -108,3 +109,20 @@ class _Ring:
             self._means[slot % size] if newest - size < slot <= newest else math.nan
             for slot in range(until - size + 1, until + 1)
         )
+
+
+def thin(values: Sequence[float], count: int) -> list[float]:
+    """At most `count` values, each the mean of its share; a share without a value is a gap.
+
+    >>> thin([1, 3, float("nan"), 5, float("nan"), float("nan")], 3)
+    [2.0, 5.0, nan]
+    """
+    if len(values) <= count:
+        return list(values)
+    edges = [index * len(values) // count for index in range(count + 1)]
+    return [_mean(values[start:end]) for start, end in pairwise(edges)]
+
+
+def _mean(values: Sequence[float]) -> float:
+    known = [value for value in values if math.isfinite(value)]
+    return sum(known) / len(known) if known else math.nan

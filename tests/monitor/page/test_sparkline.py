@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.monitor.page.sparkline import HEIGHT, POINTS, sparkline, thin
+from stoker.monitor.page.sparkline import HEIGHT, POINTS, sparkline
 
 NAN = math.nan
 
@@ -44,11 +44,6 @@ def test_its_title_is_escaped_and_it_is_an_image() -> None:
     svg = drawn([1])
     assert svg.findtext("title") == "<&>"
     assert svg.attrib["role"] == "img"
-
-
-def test_a_mean_of_a_share_counts_what_is_known() -> None:
-    assert thin([1, NAN, NAN, NAN, 2, 4], 3)[0::2] == [1, 3]
-    assert math.isnan(thin([1, NAN, NAN, NAN, 2, 4], 3)[1])
 
 
 @given(

@@ -45,6 +45,7 @@ def render_page(screen: Screen, words: Words, *, refresh: float = REFRESH_SECOND
         style=Markup(_style()),
         script=Markup(_script()),
         footer=_footer(words),
+        more_names=_more_names,
     )
     return Page(text, headers(words))
 
@@ -99,7 +100,6 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     environment.filters["drawn"] = _drawn
-    environment.filters["more_names"] = _more_names
     environment.filters["coded"] = _coded
     return environment.get_template("page.html.j2")
 

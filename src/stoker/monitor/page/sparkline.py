@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from html import escape
-from itertools import groupby, pairwise
+from itertools import groupby
+
+from stoker.monitor.history import thin
 
 POINTS = 120
 """A phone shows a sparkline on about 150 pixels, a desktop on 140."""
@@ -39,23 +41,6 @@ def sparkline(values: Sequence[float], *, low: float, high: float, colour: int, 
         f'<svg class="spark s{colour}" viewBox="0 0 {width} {HEIGHT}" preserveAspectRatio="none" role="img">'
         f'<title>{escape(title)}</title><path class="base" d="M0 {HEIGHT}H{width}"/>{"".join(parts)}</svg>'
     )
-
-
-def thin(values: Sequence[float], count: int) -> list[float]:
-    """At most `count` values, each the mean of its share; a share without a value is a gap.
-
-    >>> thin([1, 3, float("nan"), 5, float("nan"), float("nan")], 3)
-    [2.0, 5.0, nan]
-    """
-    if len(values) <= count:
-        return list(values)
-    edges = [index * len(values) // count for index in range(count + 1)]
-    return [_mean(values[start:end]) for start, end in pairwise(edges)]
-
-
-def _mean(values: Sequence[float]) -> float:
-    known = [value for value in values if math.isfinite(value)]
-    return sum(known) / len(known) if known else math.nan
 
 
 def _place(value: float, low: float, high: float) -> int | None:

@@ -48,6 +48,7 @@ def run_view(
         what=" · ".join(_what(run, words)),
         progress=_progress(run),
         progress_text=_progress_text(run, words, moving=not badges),
+        steps="/".join(f"{count:,.0f}" for count in (run.step, run.total_steps) if count is not None),
         readings=_readings(run, words, make),
         gpus=tuple(gpus),
     )

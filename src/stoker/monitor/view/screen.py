@@ -83,6 +83,7 @@ class RunView:
         anchor: Tells runs apart in the page: letters, digits and dashes.
         progress: Share that is done; None where the end is not known.
         progress_text: Step, of how many, and the time that is left.
+        steps: Step and of how many, short.
     """
 
     anchor: str
@@ -92,6 +93,7 @@ class RunView:
     what: str
     progress: float | None
     progress_text: str
+    steps: str
     readings: tuple[Reading, ...]
     gpus: tuple[GpuView, ...]
 
