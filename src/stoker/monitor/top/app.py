@@ -11,17 +11,19 @@ from textual.widgets import DataTable, Footer, Static
 
 from stoker.monitor.top.rows import (
     GPU_COLUMNS,
+    MARK,
     ORDERS,
     PROCESS_COLUMNS,
     RUN_COLUMNS,
+    Cell,
     Column,
     finding_lines,
     gpu_rows,
-    head_line,
     process_rows,
     run_rows,
 )
 from stoker.monitor.view import Screen, Words
+from stoker.monitor.view.screen import Level
 
 REFRESH_SECONDS = 1.0
 """How often it looks whether there is a new sample."""
@@ -29,6 +31,11 @@ MAX_FINDINGS = 5
 """More would push the GPUs out of a terminal of 24 lines."""
 
 DARK, LIGHT = "textual-dark", "textual-light"
+_STYLES: Mapping[str, Mapping[Level, str]] = {
+    DARK: {"": "", "good": "#58cfa4", "calm": "#8fbfff", "warn": "bold #efc25f", "bad": "bold #ff9a83"},
+    LIGHT: {"": "", "good": "#00704f", "calm": "#245a9c", "warn": "bold #845a00", "bad": "bold #b02a14"},
+}
+"""The colours of the page, which can be read on their ground."""
 
 _COLUMNS: Mapping[str, Sequence[Column]] = {"gpus": GPU_COLUMNS, "runs": RUN_COLUMNS, "processes": PROCESS_COLUMNS}
 
@@ -94,6 +101,7 @@ class TopApp(App[None]):
     def action_theme(self) -> None:
         """From dark to light and back."""
         self.theme = LIGHT if self.theme == DARK else DARK
+        self._show()
 
     def _update(self) -> None:
         screen = self._look()
@@ -105,26 +113,39 @@ class TopApp(App[None]):
         screen, order = self._shown, ORDERS[self._order]
         if screen is None:
             return
-        self.query_one("#head", Static).update(head_line(screen, self._words))
-        lines = finding_lines(screen, self._words)
-        more = [Text(f"+ {len(lines) - MAX_FINDINGS + 1}", "dim")] if len(lines) > MAX_FINDINGS else []
-        shown = lines[: MAX_FINDINGS - 1] + more if more else lines
-        self.query_one("#findings", Static).update(Text("\n").join(shown))
+        self.query_one("#head", Static).update(self._head(screen))
+        lines = [self._text(cell) for cell in finding_lines(screen, self._words, MAX_FINDINGS)]
+        self.query_one("#findings", Static).update(Text("\n").join(lines))
         self._fill("gpus", gpu_rows(screen, order))
         self._fill("runs", run_rows(screen))
         self._fill("processes", process_rows(screen, order))
 
-    def _fill(self, name: str, rows: Sequence[Sequence[Text]]) -> None:
+    def _head(self, screen: Screen) -> Text:
+        """Machine, verdict, whether it is simulated, and when."""
+        line = Text()
+        if screen.simulated:
+            line.append(f" {self._words('page.simulated').upper()} ", f"reverse {self._style('warn')}").append(" ")
+        verdict = Cell(MARK[screen.verdict.level] + screen.verdict.text, screen.verdict.level)
+        line.append(screen.host, "bold").append("  ").append(self._text(verdict))
+        return line.append(f"  {screen.taken}  {screen.what}", "dim")
+
+    def _fill(self, name: str, rows: Sequence[Sequence[Cell]]) -> None:
         """New rows in place of the old; a table without rows is not shown."""
         table = self._table(name)
         table.clear()
         for cells in rows:
-            table.add_row(*(_set(cell, column) for cell, column in zip(cells, _COLUMNS[name], strict=True)))
+            table.add_row(*(_set(self._text(cell), column) for cell, column in zip(cells, _COLUMNS[name], strict=True)))
         table.display = bool(rows)
 
     def _heading(self, column: Column) -> Text:
         label = self._words(f"column.{column.key}")
         return _set(Text(f"{label} ▼" if column.key == ORDERS[self._order] and self._order else label), column)
+
+    def _text(self, cell: Cell) -> Text:
+        return Text(cell.text, self._style(cell.level))
+
+    def _style(self, level: Level) -> str:
+        return _STYLES[self.theme][level]
 
     def _table(self, name: str) -> Table:
         return self.query_one(f"#{name}", DataTable)
@@ -132,7 +153,6 @@ class TopApp(App[None]):
 
 def _set(text: Text, column: Column) -> Text:
     """Text that fits its column: cut with a sign, figures to the right."""
-    shown = text.copy()
-    shown.justify = "right" if column.right else "left"
-    shown.no_wrap, shown.overflow = True, "ellipsis"
-    return shown
+    text.justify = "right" if column.right else "left"
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-from rich.text import Text
+from typing import Literal, NamedTuple
 
 from stoker.monitor.history import thin
 from stoker.monitor.view import Screen, Words
@@ -18,13 +16,19 @@ Order = Literal["gpu", "util", "memory", "temperature", "power"]
 ORDERS: tuple[Order, ...] = ("gpu", "util", "memory", "temperature", "power")
 """What GPUs are sorted by, in the order in which a key goes through them."""
 
-STYLE: Mapping[Level, str] = {"": "", "good": "green", "calm": "cyan", "warn": "bold yellow", "bad": "bold red"}
 MARK: Mapping[Level, str] = {"": "", "good": "", "calm": "", "warn": "▲ ", "bad": "◆ "}
 """Colour is never the only sign."""
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 HOUR = 10
 """Characters of the last hour: six minutes each."""
+
+
+class Cell(NamedTuple):
+    """A text, and how it stands; the theme gives the colour."""
+
+    text: str
+    level: Level = ""
 
 
 @dataclass(frozen=True)
@@ -82,100 +86,81 @@ def sorted_gpus(gpus: Sequence[GpuView], order: Order) -> list[GpuView]:
     return sorted(gpus, key=lambda gpu: -_value(gpu, name))
 
 
-def gpu_rows(screen: Screen, order: Order) -> list[list[Text]]:
+def gpu_rows(screen: Screen, order: Order) -> list[list[Cell]]:
     """One row per GPU."""
     users = {gpu.uuid: run.name for run in screen.runs for gpu in run.gpus}
     return [_gpu_row(gpu, users.get(gpu.uuid, "")) for gpu in sorted_gpus(screen.gpus, order)]
 
 
-def run_rows(screen: Screen) -> list[list[Text]]:
+def run_rows(screen: Screen) -> list[list[Cell]]:
     """One row per run."""
     return [_run_row(run) for run in screen.runs]
 
 
-def process_rows(screen: Screen, order: Order) -> list[list[Text]]:
+def process_rows(screen: Screen, order: Order) -> list[list[Cell]]:
     """One row per process, in the order of the GPUs."""
     place = {gpu.index: index for index, gpu in enumerate(sorted_gpus(screen.gpus, order))}
     return [_process_row(process) for process in sorted(screen.processes, key=lambda one: place[one.gpu])]
 
 
-def head_line(screen: Screen, words: Words) -> Text:
-    """Machine, verdict, whether it is simulated, and when."""
-    line = Text(no_wrap=True, overflow="ellipsis")
-    if screen.simulated:
-        line.append(f" {words('page.simulated').upper()} ", "bold reverse yellow").append(" ")
-    line.append(screen.host, "bold").append("  ").append(_badge(screen.verdict))
-    return line.append(f"  {screen.taken}  {screen.what}", "dim")
+def finding_lines(screen: Screen, words: Words, most: int) -> list[Cell]:
+    """A line per finding, `most` at most; one that says so where there is none."""
+    lines = [_marked(finding.title, finding.level) for finding in screen.findings]
+    lines += [Cell(sentence) for sentence in screen.unseen]
+    if len(lines) > most:
+        return [*lines[: most - 1], Cell(f"+ {len(lines) - most + 1}")]
+    return lines or [Cell(words("page.nothing"), "good")]
 
 
-def finding_lines(screen: Screen, words: Words) -> list[Text]:
-    """A line per finding; one that says so where there is none."""
-    lines = [
-        Text(f"{MARK[finding.level]}{finding.title}", STYLE[finding.level], no_wrap=True, overflow="ellipsis")
-        for finding in screen.findings
-    ]
-    lines += [Text(sentence, "dim", no_wrap=True, overflow="ellipsis") for sentence in screen.unseen]
-    return lines or [Text(words("page.nothing"), STYLE["good"])]
-
-
-def _gpu_row(gpu: GpuView, run: str) -> list[Text]:
+def _gpu_row(gpu: GpuView, run: str) -> list[Cell]:
     reading = {one.name: one for one in gpu.main}
     wrong = [badge for badge in gpu.badges if badge.level in ("warn", "bad")]
-    state = _badge(wrong[0]) if wrong else Text(run) if run else Text(" ").join(map(_badge, gpu.badges))
+    state = _badge(wrong[0]) if wrong else Cell(run) if run else _badge(gpu.badges[0]) if gpu.badges else Cell("")
     return [
-        Text(gpu.index),
-        _cell(reading["utilization_ratio"]),
-        _hour(reading["utilization_ratio"]),
-        _cell(reading["memory_used_bytes"]),
-        _cell(reading["temperature_celsius"]),
-        _cell(reading["power_watts"]),
-        _cell(reading["sm_clock_hertz"], _without_unit),
+        Cell(gpu.index),
+        _value_cell(reading["utilization_ratio"]),
+        Cell(_hour(reading["utilization_ratio"]), "calm"),
+        _value_cell(reading["memory_used_bytes"]),
+        _value_cell(reading["temperature_celsius"]),
+        _value_cell(reading["power_watts"]),
+        _marked(reading["sm_clock_hertz"].text.partition(" ")[0], reading["sm_clock_hertz"].level),
         state,
     ]
 
 
-def _run_row(run: RunView) -> list[Text]:
+def _run_row(run: RunView) -> list[Cell]:
     reading = {one.name: one for one in run.readings}
 
-    def cell(name: str) -> Text:
-        """Coloured, but without a sign: the state has it."""
-        if name not in reading:
-            return Text(UNKNOWN)
-        return Text(reading[name].text, STYLE[reading[name].level])
+    def cell(name: str) -> Cell:
+        """Without a sign: the state has it."""
+        return Cell(reading[name].text, reading[name].level) if name in reading else Cell(UNKNOWN)
 
-    return [
-        Text(run.name),
-        _badge(run.badges[-1]),
-        Text(run.steps),
-        cell("loss"),
-        cell("samples_per_second"),
-        cell("data_wait_ratio"),
-        cell("since_step_seconds"),
-    ]
+    figures = (cell(name) for name in ("loss", "samples_per_second", "data_wait_ratio", "since_step_seconds"))
+    return [Cell(run.name), _badge(run.badges[-1]), Cell(run.steps), *figures]
 
 
-def _process_row(process: ProcessView) -> list[Text]:
+def _process_row(process: ProcessView) -> list[Cell]:
     parts = (process.gpu, process.pid, process.user, process.name, process.memory, process.place, process.run)
-    return [Text(part) for part in parts]
+    return [Cell(part) for part in parts]
 
 
-def _cell(reading: Reading, written: Callable[[str], str] = str) -> Text:
-    return Text(MARK[reading.level] + written(reading.text), STYLE[reading.level])
+def _value_cell(reading: Reading) -> Cell:
+    return _marked(reading.text, reading.level)
 
 
-def _without_unit(text: str) -> str:
-    return text.partition(" ")[0]
+def _badge(badge: Badge) -> Cell:
+    return _marked(badge.text, badge.level)
 
 
-def _badge(badge: Badge) -> Text:
-    return Text(MARK[badge.level] + badge.text, STYLE[badge.level])
+def _marked(text: str, level: Level) -> Cell:
+    return Cell(MARK[level] + text, level)
 
 
-def _hour(reading: Reading) -> Text:
+def _hour(reading: Reading) -> str:
     if reading.trend is None:
-        return Text("")
+        return ""
     low, span = reading.trend.low, reading.trend.high - reading.trend.low
-    return Text("".join(_block((value - low) / span) for value in thin(reading.trend.values, HOUR)), "blue")
+    return "".join(_block((value - low) / span) for value in thin(reading.trend.values, HOUR))
 
 
 def _block(share: float) -> str:
@@ -185,4 +170,4 @@ def _block(share: float) -> str:
 
 def _value(gpu: GpuView, name: str) -> float:
     value = next((one.value for one in gpu.main if one.name == name), None)
-    return float("-inf") if value is None else value
+    return -math.inf if value is None else value
