@@ -32,7 +32,7 @@ from stoker.train.export import save_weights
 from stoker.train.loop import Loop
 from stoker.train.memory import checkpoint_blocks
 from stoker.train.notes import notes_on
-from stoker.train.observe import Observers, make_observers
+from stoker.train.observe import Observers, RunFacts, make_observers
 from stoker.train.optimizer import make_optimizer
 from stoker.train.parallel import Strategy, choose_strategy
 from stoker.train.precision import Precision, choose_precision
@@ -130,7 +130,8 @@ class _Engine:
         with ExitStack() as stack:
             store = CheckpointStore(self.folder.checkpoints)
             self._prepare_folder(store, settled, precision)
-            observers = make_observers(spec.observe, self.folder.root, world)
+            facts = self._facts(settled, precision, strategy)
+            observers = make_observers(spec.observe, self.folder.root, world, facts)
             stack.callback(observers.close)
             progress = self._resume(store, trainee, observers)
             self.step = progress.position.step
@@ -188,6 +189,17 @@ class _Engine:
             "precision": precision.format,
             **read_environment(),
         }
+
+    def _facts(self, settled: Settled, precision: Precision, strategy: Strategy) -> RunFacts:
+        return RunFacts(
+            task=self.spec.task.use,
+            world_size=self.world.size,
+            strategy=strategy.name,
+            precision=precision.format,
+            micro_batch_size=settled.plan.micro_size,
+            total_steps=settled.total_steps(self.spec, Position()),
+            checkpoints=self.spec.checkpoint.every.unit != "never",
+        )
 
     def _resume(self, store: CheckpointStore, trainee: Trainee, observers: Observers) -> Progress:
         """Continue from where the spec says; rank 0 looks, all ranks load the same."""
