@@ -31,6 +31,16 @@ def test_rates_are_of_the_time_between_two_samples() -> None:
     assert watch.moment.rates == {Key("gpu:GPU-0", "pcie_receive_rate"): 1e9}
 
 
+def test_a_reading_that_is_seen_twice_keeps_its_rate() -> None:
+    """The driver is asked every 5 s, a little after the first look and a little before the third."""
+    watch = Watch()
+    for now, age, received in ((0, 4.9, 0.0), (5, 4.95, 5e9), (10, 5.0, 10e9), (15, 9.95, 10e9), (20, 5.0, 20e9)):
+        watch.take(machine(gpu(sample_age_seconds=age, pcie_receive_bytes=received)), now)
+        assert watch.moment is not None
+        if now:
+            assert watch.moment.rates[Key("gpu:GPU-0", "pcie_receive_rate")] == pytest.approx(1e9, rel=0.02)
+
+
 def test_a_counter_that_began_again_has_no_rate() -> None:
     watch = Watch()
     watch.take(machine(gpu(pcie_receive_bytes=6e9)), 0)

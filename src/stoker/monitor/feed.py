@@ -5,12 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from itertools import chain, repeat
 
 from stoker.monitor.model import MachineSample
 from stoker.monitor.watch import Watch
 
 EVERY = 5.0
 """Seconds between two samples: as often as the driver is asked."""
+
+
+FIRST = (0.5, 0.5, 1.0, 2.0)
+"""The driver is still being asked when the first sample is taken: the next ones follow sooner."""
 
 
 class Feed:
@@ -49,7 +54,9 @@ class Feed:
         self._thread.join()
 
     def _go(self) -> None:
-        while not self._ended.wait(self._every):
+        for wait in chain(FIRST, repeat(self._every)):
+            if self._ended.wait(min(wait, self._every)):
+                return
             self._take()
 
     def _take(self) -> None:

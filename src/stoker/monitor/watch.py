@@ -26,6 +26,8 @@ class Key(NamedTuple):
 Values = Mapping[Key, float]
 
 HOST = "host"
+SAME_READING = 0.2
+"""Seconds: what seems to have been read closer together is one reading, seen twice."""
 GPU_KEPT = (
     "utilization_ratio",
     "sm_activity_ratio",
@@ -55,11 +57,13 @@ class Moment:
     Attributes:
         rates: What grew since the sample before, per second, or as a share of the time.
         history: The last hour of the fields that are kept and of all rates.
+        at: When the sample was taken in, in seconds of a clock that does not jump.
     """
 
     sample: MachineSample
     rates: Values
     history: History
+    at: float
 
 
 class Watch:
@@ -72,7 +76,6 @@ class Watch:
     def __init__(self, history: History | None = None) -> None:
         self._history = history or History()
         self._moment: Moment | None = None
-        self._at = 0.0
         self.lock = threading.Lock()
         """Held while a sample is taken in; hold it to look at `moment` in another thread."""
 
@@ -89,12 +92,9 @@ class Watch:
             now: Seconds of a clock that does not jump.
         """
         with self.lock:
-            before = self._moment
-            passed = now - self._at
-            rates = rates_between(before, sample, passed) if before and passed > 0 else {}
+            rates = rates_between(self._moment, sample, now) if self._moment else {}
             self._history.add(now, {**dict(kept_values(sample)), **rates})
-            self._moment = Moment(sample, rates, self._history)
-            self._at = now
+            self._moment = Moment(sample, rates, self._history, now)
 
 
 def kept_values(sample: MachineSample) -> Iterator[tuple[Key, float]]:
@@ -116,29 +116,38 @@ def _fields(subject: str, record: Gpu | Run | Host, names: tuple[str, ...]) -> I
             yield Key(subject, name), value
 
 
-def rates_between(before: Moment, sample: MachineSample, seconds: float) -> dict[Key, float]:
+def rates_between(before: Moment, sample: MachineSample, now: float) -> dict[Key, float]:
     """Rates of the counters of two samples; a counter that began again gives none.
 
-    The host is read less often than the GPUs: until it is read again its rates stay.
+    GPUs and host are read at times of their own: until one is read again its rates stay.
+
+    Args:
+        before: What was known before.
+        sample: The new sample.
+        now: When it was taken, by the clock of `before.at`.
     """
-    rates = dict(_gpu_rates(before.sample, sample, seconds))
-    if sample.host == before.sample.host:
-        rates.update({key: value for key, value in before.rates.items() if key.subject == HOST})
-    else:
-        rates.update(_host_rates(before.sample.host, sample.host))
-    return rates
-
-
-def _gpu_rates(before: MachineSample, sample: MachineSample, seconds: float) -> Iterator[tuple[Key, float]]:
-    known = {gpu.uuid: gpu for gpu in before.gpus}
+    rates: dict[Key, float] = {}
+    known = {gpu.uuid: gpu for gpu in before.sample.gpus}
     for gpu in sample.gpus:
         old = known.get(gpu.uuid)
         if old is None:
             continue
-        for name in ("pcie_receive", "pcie_transmit"):
-            grown = _grown(getattr(old, f"{name}_bytes"), getattr(gpu, f"{name}_bytes"))
-            if grown is not None:
-                yield Key(gpu_subject(gpu), f"{name}_rate"), grown / seconds
+        passed = (now - (gpu.sample_age_seconds or 0.0)) - (before.at - (old.sample_age_seconds or 0.0))
+        rates.update(_gpu_rates(old, gpu, passed) if passed > SAME_READING else _rates_of(before, gpu_subject(gpu)))
+    same_host = sample.host == before.sample.host
+    rates.update(_rates_of(before, HOST) if same_host else _host_rates(before.sample.host, sample.host))
+    return rates
+
+
+def _rates_of(moment: Moment, subject: str) -> dict[Key, float]:
+    return {key: value for key, value in moment.rates.items() if key.subject == subject}
+
+
+def _gpu_rates(old: Gpu, new: Gpu, seconds: float) -> Iterator[tuple[Key, float]]:
+    for name in ("pcie_receive", "pcie_transmit"):
+        grown = _grown(getattr(old, f"{name}_bytes"), getattr(new, f"{name}_bytes"))
+        if grown is not None:
+            yield Key(gpu_subject(new), f"{name}_rate"), grown / seconds
 
 
 def _host_rates(old: Host, new: Host) -> Iterator[tuple[Key, float]]:

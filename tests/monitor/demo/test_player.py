@@ -3,7 +3,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from stoker.monitor.demo import Player, read_scenario
+from stoker.monitor.demo.player import Player
+from stoker.monitor.demo.scenario import read_scenario
 from stoker.monitor.judge import judge
 from stoker.monitor.model import MachineSample, from_json, to_json
 from stoker.monitor.series import all_series

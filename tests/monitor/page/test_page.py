@@ -8,9 +8,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from stoker.monitor.demo import Player, read_scenario
+from stoker.monitor.demo.player import Player
+from stoker.monitor.demo.scenario import read_scenario
 from stoker.monitor.model import Exporter, Filesystem, GpuProcess, Host
-from stoker.monitor.page import render_page
+from stoker.monitor.page.render import render_page
 from stoker.monitor.view import Language, screen_of, words_of
 from stoker.monitor.watch import Moment, Watch
 from tests.monitor.samples import TIME, gpu, machine, moment, run

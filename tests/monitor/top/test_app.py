@@ -8,7 +8,8 @@ from rich.text import Text
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Static
 
-from stoker.monitor.demo import Player, read_scenario
+from stoker.monitor.demo.player import Player
+from stoker.monitor.demo.scenario import read_scenario
 from stoker.monitor.model import GpuProcess
 from stoker.monitor.top.app import DARK, LIGHT, TopApp
 from stoker.monitor.view import Language, Screen, screen_of, words_of

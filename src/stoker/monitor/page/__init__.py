@@ -1,5 +1,1 @@
-"""The page at `/`: one document that needs no other, made anew for each reader."""
-
-from stoker.monitor.page.render import Page, render_page
-
-__all__ = ["Page", "render_page"]
+"""The page at `/`: one document that needs no other, made anew for each sample and language."""

@@ -57,7 +57,6 @@ def headers(words: Words) -> dict[str, str]:
         " img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
     return {
-        "Content-Type": "text/html; charset=utf-8",
         "Content-Language": words.language,
         "Content-Security-Policy": policy,
         "Cache-Control": "no-store",
