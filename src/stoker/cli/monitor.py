@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from stoker.cli.monitor_demo import demo
+from stoker.cli.monitor_top import top
+
 app = typer.Typer(
     name="monitor",
     help="What the GPUs and the runs of this machine do, for Prometheus and for people.",
@@ -72,3 +75,7 @@ def _need_nvml() -> None:
 
     if find_spec("pynvml") is None:
         raise UserError("the monitor needs nvidia-ml-py, which is not installed here: pip install 'stoker[monitor]'")
+
+
+app.command()(top)
+app.command()(demo)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -8,6 +9,7 @@ from rich.text import Text
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Static
 
+from stoker.monitor.demo.machine import DemoMachine
 from stoker.monitor.demo.player import Player
 from stoker.monitor.demo.scenario import read_scenario
 from stoker.monitor.model import GpuProcess
@@ -15,6 +17,7 @@ from stoker.monitor.top.app import DARK, LIGHT, TopApp
 from stoker.monitor.view import Language, Screen, screen_of, words_of
 from stoker.monitor.watch import Watch
 from tests.monitor.samples import TIME, gpu, machine, moment, run
+from tests.pictures import keep_text
 
 Check = Callable[[TopApp, Pilot[None]], Awaitable[None]]
 
@@ -162,3 +165,18 @@ def test_many_findings_leave_room_for_the_gpus() -> None:
         assert app.query_one("#gpus", DataTable).region.bottom <= 24
 
     shown(check, lambda: screen, lines=24)
+
+
+def test_picture_of_the_documentation() -> None:
+    """Without the addresses of fonts, which the picture would ask another host for."""
+    known = DemoMachine(lambda: 0.0, begin=TIME).watched().moment
+    assert known is not None
+    screen = screen_of(known, words_of("en"))
+
+    async def check(app: TopApp, pilot: Pilot[None]) -> None:
+        picture = app.export_screenshot(title="stoker monitor top --demo")
+        picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)
+        assert not re.search(r"(?:src|href|url)\W{1,3}https?:", picture)
+        keep_text("monitor-top.svg", picture)
+
+    shown(check, lambda: screen, lines=33)

@@ -17,12 +17,13 @@ class DemoMachine:
 
     Args:
         clock: Seconds of a clock that does not jump.
+        begin: Unix time at which the scenario begins; by default now.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, begin: float | None = None) -> None:
         self._clock = clock
         self._zero = clock()
-        self._player = Player(read_scenario(), begin=time.time())
+        self._player = Player(read_scenario(), begin=time.time() if begin is None else begin)
 
     def sample(self) -> MachineSample:
         """The machine now."""

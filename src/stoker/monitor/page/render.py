@@ -12,13 +12,11 @@ import jinja2
 from markupsafe import Markup, escape
 
 from stoker._version import __version__
+from stoker.monitor.feed import EVERY
 from stoker.monitor.history import SPAN
 from stoker.monitor.page.sparkline import POINTS, sparkline
 from stoker.monitor.view import Screen, Words
 from stoker.monitor.view.screen import GpuView, Trend
-
-REFRESH_SECONDS = 5
-"""How often an open page asks for new values: as often as the sampler takes them."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class Page:
     headers: Mapping[str, str]
 
 
-def render_page(screen: Screen, words: Words, *, refresh: float = REFRESH_SECONDS) -> Page:
+def render_page(screen: Screen, words: Words, *, refresh: float = EVERY) -> Page:
     """The page of a machine.
 
     Args:

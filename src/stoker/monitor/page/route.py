@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from urllib.parse import parse_qs
 
+from stoker.monitor.feed import EVERY
 from stoker.monitor.view.words import Language, chosen_language, words_of
 from stoker.monitor.watch import Moment, Watch
 from stoker.monitor.web.routes import Request, Response
@@ -17,10 +18,12 @@ class PageRoute:
 
     Args:
         watch: What is known of the machine.
+        refresh: Seconds after which an open page looks for new values.
     """
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watch, *, refresh: float = EVERY) -> None:
         self._watch = watch
+        self._refresh = refresh
         self._made: dict[Language, tuple[Moment, Response]] = {}
         self._making = threading.Lock()
 
@@ -44,5 +47,5 @@ class PageRoute:
         words = words_of(language)
         with self._watch.lock:  # the history must not grow while it is read
             screen = screen_of(moment, words)
-        page = render_page(screen, words)
+        page = render_page(screen, words, refresh=self._refresh)
         return Response(page.text.encode("utf-8", "replace"), "text/html; charset=utf-8", headers=page.headers)

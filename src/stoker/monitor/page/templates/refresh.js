@@ -36,8 +36,10 @@
     while (here) { const next = here.nextSibling; here.remove(); here = next; }
   };
 
+  let asking = false;
   const refresh = async () => {
-    if (document.hidden) return;
+    if (document.hidden || asking) return;
+    asking = true;
     try {
       const answer = await fetch(location.href, { cache: "no-store", signal: AbortSignal.timeout(4000) });
       if (!answer.ok) throw new Error(answer.statusText);
@@ -50,6 +52,7 @@
     } catch {
       stale.hidden = false;
     }
+    asking = false;
   };
 
   if (location.protocol === "file:") return; // a page that was saved stays as it is
