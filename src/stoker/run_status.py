@@ -122,7 +122,11 @@ def read_status(path: Path) -> RunStatus:
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as stream:
-        value: Any = json.loads(stream.read(LARGEST_FILE))
+        text = stream.read(LARGEST_FILE)
+    try:
+        value: Any = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(f"{path}: nested too deeply") from error
     if not isinstance(value, dict):
         raise ValueError(f"{path}: not an object")
     known = {field.name: str(field.type) for field in fields(RunStatus)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -49,8 +50,14 @@ class Refreshed(Generic[Value]):
         return found[0]
 
     def _keep_reading(self) -> None:
+        told = ""
         while True:
-            self._found = self._read(), time.monotonic()
+            try:
+                self._found = self._read(), time.monotonic()
+            except Exception as error:  # a fault of ours, or a kernel unlike others: the rest goes on
+                if told != repr(error):
+                    traceback.print_exc()
+                told = repr(error)
             time.sleep(self._every)
 
 

@@ -76,6 +76,7 @@ class _Metrics:
     def __init__(self, machine: Watched) -> None:
         self._machine = machine
         self._last = 0.0
+        render(machine.sample(), 0.0)  # the first one reads the table: that is not for a scrape to wait for
 
     def __call__(self, request: Request) -> Response:
         del request
