@@ -23,6 +23,12 @@ VERBS = {
     "facts": ["TABLE", "--filter", "--where", "--columns", "--sources", "--format"],
     "doctor": [],
     "doctor log": ["FILE", "--context", "--format", "--lang"],
+    "monitor": [],
+    "monitor render": ["DIR", "--target -t", "--notify", "--set", "--guides", "--prometheus", "--alertmanager"],
+    "monitor up": [
+        "--dir", "--target -t", "--notify", "--set", "--guides", "--host", "--port", "--keep-days",
+    ],
+    "monitor relay": ["FILE", "--listen"],
     "plan": [],
     "plan versions": [
         "--gpu", "--this-machine", "--lspci", "--driver", "--driver-may-change", "--os", "--glibc", "--python",

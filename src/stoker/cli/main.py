@@ -49,6 +49,7 @@ app.command()(schema)
 app.command(name="report")(report)
 app.command()(facts)
 app.add_typer(plan, name="plan")
+app.add_typer(monitor.app)
 
 
 def main() -> None:

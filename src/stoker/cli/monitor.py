@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from stoker.cli import monitor_stack
 from stoker.cli.monitor_demo import demo
 from stoker.cli.monitor_top import top
 
@@ -66,6 +67,9 @@ def unit(listen: Listen = LISTEN, web_config: WebConfig = None) -> None:
     from stoker.monitor.unit import unit_text
 
     typer.echo(unit_text(listen, web_config), nl=False)
+
+
+monitor_stack.add_to(app)
 
 
 def _need_nvml() -> None:

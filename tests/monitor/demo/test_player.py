@@ -34,7 +34,7 @@ def test_a_sample_is_one_that_can_be_written_and_read() -> None:
 
 
 def test_what_is_promised_happens_within_an_hour_and_when_the_demo_begins() -> None:
-    promised = {"gpu-throttled", "gpu-hot", "run-hung", "gpu-idle-with-memory"}
+    promised = {"gpu-hardware-slowdown", "gpu-thermal-margin-low", "run-hung", "gpu-idle-while-memory-held"}
     assert causes(-3600, 0) >= promised
     assert causes(-900, 10) >= promised
     assert causes(-3600, 7200) == promised

@@ -31,21 +31,25 @@ def test_a_machine_of_which_nothing_is_known_has_none() -> None:
     [
         ({"lost": True, "ecc_uncorrected_errors": 3}, [("gpu-lost", "fail")]),
         ({"blocked": True}, [("gpu-blocked", "fail")]),
-        ({"clock_event_active": {"hw_thermal_slowdown": 1.0}}, [("gpu-throttled", "warn")]),
+        ({"clock_event_active": {"hw_thermal_slowdown": 1.0}}, [("gpu-hardware-slowdown", "warn")]),
         ({"clock_event_active": {"sw_power_cap": 1.0, "gpu_idle": 1.0, "hw_slowdown": 0.0}}, []),
-        ({"temperature_margin_celsius": 5}, [("gpu-hot", "warn")]),
+        ({"temperature_margin_celsius": 5}, [("gpu-thermal-margin-low", "warn")]),
         ({"temperature_margin_celsius": 6}, []),
-        ({"temperature_margin_celsius": -2}, [("gpu-hot", "fail")]),
-        ({"temperature_margin_celsius": None, "temperature_celsius": 92}, []),
+        ({"temperature_margin_celsius": -2}, [("gpu-thermal-margin-low", "fail")]),
+        ({"temperature_margin_celsius": None, "temperature_celsius": 84}, [("gpu-thermal-margin-low", "warn")]),
+        ({"temperature_margin_celsius": None, "temperature_celsius": 80}, []),
+        ({"temperature_margin_celsius": None, "temperature_celsius": 92, "model": "a new one"}, []),
+        ({"recovery_action": 1}, [("gpu-recovery-needed", "fail")]),
+        ({"recovery_action": 0}, []),
         (
             {"temperature_margin_celsius": None, "temperature_celsius": 92, "temperature_slowdown_celsius": 93},
-            [("gpu-hot", "warn")],
+            [("gpu-thermal-margin-low", "warn")],
         ),
-        ({"ecc_uncorrected_errors": 1}, [("gpu-ecc", "fail")]),
+        ({"ecc_uncorrected_errors": 1}, [("gpu-ecc-uncorrectable", "fail")]),
         ({"ecc_uncorrected_errors": 0, "row_remap_failure": 0}, []),
         ({"row_remap_failure": 1}, [("gpu-row-remap-failed", "fail")]),
-        ({"row_remap_pending": 1}, [("gpu-row-remap-pending", "warn")]),
-        ({"pcie_link_width": 8}, [("gpu-pcie-narrow", "warn")]),
+        ({"row_remap_pending": 1}, [("gpu-memory-repair-pending", "warn")]),
+        ({"pcie_link_width": 8}, [("gpu-pcie-width-reduced", "warn")]),
         ({"power_limit_watts": 500}, [("gpu-power-cap-lowered", "warn")]),
         ({"power_limit_watts": 699}, []),
         ({"xid_errors": {"79": 1.0}, "xid_last_time": {"79": TIME - 500}}, [("gpu-xid", "fail")]),
@@ -61,7 +65,7 @@ def test_one_gpu(changed: dict[str, Any], found: list[tuple[str, str]]) -> None:
 @pytest.mark.parametrize(
     ("changed", "seconds", "found"),
     [
-        ({"utilization_ratio": 0.0, "processes": HELD}, 900, ["gpu-idle-with-memory"]),
+        ({"utilization_ratio": 0.0, "processes": HELD}, 900, ["gpu-idle-while-memory-held"]),
         ({"utilization_ratio": 0.0, "processes": HELD}, 600, []),
         ({"utilization_ratio": 0.2, "processes": HELD}, 900, []),
         ({"utilization_ratio": 0.0, "processes": ()}, 900, []),
@@ -86,6 +90,10 @@ def test_idle_while_memory_is_held_needs_a_quarter_of_an_hour(
         ({"since_step_seconds": 310.0, "activity": "checkpoint"}, 1.0, []),
         ({"since_step_seconds": None, "state": "finished"}, 1.0, []),
         ({"since_step_seconds": None, "state": "stopped"}, 1.0, []),
+        ({"since_step_seconds": 1801.0, "state": "starting"}, 0.0, [("run-stalled", "fail")]),
+        ({"since_step_seconds": 1500.0, "state": "starting"}, 0.0, []),
+        ({"checkpoint_age_seconds": 7300.0}, 1.0, [("run-checkpoint-too-old", "warn")]),
+        ({"checkpoint_age_seconds": 7100.0}, 1.0, []),
         ({"state": "failed", "finding_title": "out of memory"}, 1.0, [("run-failed", "fail")]),
         ({"state": "killed"}, 1.0, [("run-killed", "fail")]),
         ({"loss": float("nan")}, 1.0, [("run-loss-not-finite", "fail")]),
@@ -98,7 +106,7 @@ def test_one_run(changed: dict[str, Any], use: float | None, found: list[tuple[s
 
 
 @pytest.mark.parametrize(
-    ("share", "seconds", "found"), [(0.4, 300, ["run-data-starved"]), (0.4, 100, []), (0.2, 300, [])]
+    ("share", "seconds", "found"), [(0.4, 600, ["run-data-starved"]), (0.4, 300, []), (0.2, 600, [])]
 )
 def test_starved_is_a_mean_over_minutes(share: float, seconds: int, found: list[str]) -> None:
     sample = machine(gpu(), runs=(run(data_wait_ratio=share),))
@@ -113,7 +121,11 @@ def test_starved_is_a_mean_over_minutes(share: float, seconds: int, found: list[
         (Host(gpus_on_bus=1), SILENT, ["driver-silent"]),
         (Host(shm_size_bytes=100, shm_used_bytes=90), None, ["shm-full"]),
         (Host(shm_size_bytes=100, shm_used_bytes=80), None, []),
-        (Host(filesystems=(Filesystem(mount="/data", size_bytes=100, available_bytes=4),)), None, ["disk-low"]),
+        (
+            Host(filesystems=(Filesystem(mount="/data", size_bytes=100, available_bytes=4),)),
+            None,
+            ["host-disk-filling"],
+        ),
         (Host(filesystems=(Filesystem(mount="/data", size_bytes=100, available_bytes=5),)), None, []),
     ],
 )

@@ -5,6 +5,8 @@ from importlib.resources import files
 
 import pytest
 
+from stoker.monitor.gpu.readings import CLOCK_EVENTS
+from stoker.monitor.rules.tables import alerts
 from stoker.monitor.view.words import LANGUAGES, chosen_language, words_of
 from stoker.report.figures import UNKNOWN
 
@@ -35,17 +37,28 @@ def test_every_cause_that_is_judged_has_its_texts() -> None:
         cause
         for name in ("gpus", "runs", "host")
         for cause in re.findall(
-            r'"((?:gpu|run|driver|shm|disk|gpus)-[a-z-]+)"',
+            r'"((?:gpu|run|driver|shm|host|gpus)-[a-z-]+)"',
             files("stoker.monitor.judge").joinpath(f"{name}.py").read_text(encoding="utf-8"),
         )
     } | {"run-failed", "run-killed"}
     written = {key.split(".")[1] for key in ENGLISH.table if key.startswith("finding.")}
     assert judged == written
     for cause in written:
-        assert ENGLISH(f"finding.{cause}.title", gpu=0, run="a", margin=1, minutes=1, process="p", xid=1, width=8,
-                       full=16, span="1 s", percent=1, missing=1, mount="/")  # fmt: skip
         assert ENGLISH.has(f"finding.{cause}.meaning")
+        assert ENGLISH.has(f"finding.{cause}.title")
         assert ENGLISH.has(f"finding.{cause}.fix.0")
+
+
+def test_what_is_also_an_alert_has_its_name() -> None:
+    """So that a finding leads to the alert's runbook page; these are found by the page alone."""
+    pages = {alert.page for alert in alerts()}
+    written = {key.split(".")[1] for key in ENGLISH.table if key.startswith("finding.")}
+    own = {"driver-silent", "gpu-blocked", "gpu-xid", "gpus-missing", "run-hung", "run-killed", "shm-full"}
+    assert written - pages == own
+
+
+def test_every_reason_for_a_low_clock_has_its_words() -> None:
+    assert [reason for reason in CLOCK_EVENTS if not ENGLISH.has(f"reason.{reason}")] == []
 
 
 @pytest.mark.parametrize(

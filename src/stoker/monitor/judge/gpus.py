@@ -34,24 +34,31 @@ def _blocked(gpu: Gpu, moment: Moment, limits: Limits) -> Iterator[Verdict]:
         yield _verdict(gpu, "gpu-blocked", "fail", said=gpu.error, proofs=age)
 
 
+def _recovery(gpu: Gpu, moment: Moment, limits: Limits) -> Iterator[Verdict]:
+    del moment, limits
+    if gpu.recovery_action:
+        action = f"{gpu.recovery_action:.0f}"
+        yield _verdict(gpu, "gpu-recovery-needed", "fail", proofs=_present(gpu, "recovery_action"), action=action)
+
+
 def _throttled(gpu: Gpu, moment: Moment, limits: Limits) -> Iterator[Verdict]:
     del moment, limits
     active = sorted(reason for reason, on in gpu.clock_event_active.items() if on and reason in HARD_REASONS)
     if active:
         proofs = [_proof(gpu, "clock_event_active", 1.0, reason=reason) for reason in active]
         proofs += _present(gpu, "sm_clock_hertz", "temperature_celsius")
-        yield _verdict(gpu, "gpu-throttled", "warn", quantity="sm_clock_hertz", proofs=proofs)
+        yield _verdict(gpu, "gpu-hardware-slowdown", "warn", quantity="sm_clock_hertz", proofs=proofs)
 
 
 def _hot(gpu: Gpu, moment: Moment, limits: Limits) -> Iterator[Verdict]:
     del moment
-    margin = headroom(gpu)
+    margin = headroom(gpu, limits)
     if margin is None or margin > limits.thermal_headroom_celsius:
         return
     at_limit = margin <= (gpu.slowdown_margin_celsius or 0.0)
     yield _verdict(
         gpu,
-        "gpu-hot",
+        "gpu-thermal-margin-low",
         "fail" if at_limit else "warn",
         quantity="temperature_celsius",
         proofs=_present(gpu, "temperature_margin_celsius", "temperature_slowdown_celsius", "temperature_celsius"),
@@ -67,7 +74,7 @@ def _idle_with_memory(gpu: Gpu, moment: Moment, limits: Limits) -> Iterator[Verd
     if recent and max(recent) < limits.idle_utilization_ratio:
         yield _verdict(
             gpu,
-            "gpu-idle-with-memory",
+            "gpu-idle-while-memory-held",
             "warn",
             quantity="utilization_ratio",
             proofs=_present(gpu, "utilization_ratio", "memory_used_bytes"),
@@ -89,9 +96,9 @@ def _xid(gpu: Gpu, moment: Moment, limits: Limits) -> Iterator[Verdict]:
 def _memory_faults(gpu: Gpu, moment: Moment, limits: Limits) -> Iterator[Verdict]:
     del moment, limits
     faults: tuple[tuple[str, str, Severity], ...] = (
-        ("ecc_uncorrected_errors", "gpu-ecc", "fail"),
+        ("ecc_uncorrected_errors", "gpu-ecc-uncorrectable", "fail"),
         ("row_remap_failure", "gpu-row-remap-failed", "fail"),
-        ("row_remap_pending", "gpu-row-remap-pending", "warn"),
+        ("row_remap_pending", "gpu-memory-repair-pending", "warn"),
     )
     for name, cause, severity in faults:
         if getattr(gpu, name):
@@ -103,7 +110,7 @@ def _narrow_link(gpu: Gpu, moment: Moment, limits: Limits) -> Iterator[Verdict]:
     width, full = gpu.pcie_link_width, gpu.pcie_link_width_max
     if width is not None and full is not None and width < full:
         proofs = _present(gpu, "pcie_link_width", "pcie_link_width_max")
-        yield _verdict(gpu, "gpu-pcie-narrow", "warn", proofs=proofs, width=f"{width:.0f}", full=f"{full:.0f}")
+        yield _verdict(gpu, "gpu-pcie-width-reduced", "warn", proofs=proofs, width=f"{width:.0f}", full=f"{full:.0f}")
 
 
 def _capped(gpu: Gpu, moment: Moment, limits: Limits) -> Iterator[Verdict]:
@@ -116,6 +123,7 @@ def _capped(gpu: Gpu, moment: Moment, limits: Limits) -> Iterator[Verdict]:
 
 _JUDGES: tuple[Judge, ...] = (
     _blocked,
+    _recovery,
     _throttled,
     _hot,
     _idle_with_memory,
@@ -126,13 +134,14 @@ _JUDGES: tuple[Judge, ...] = (
 )
 
 
-def headroom(gpu: Gpu) -> float | None:
-    """Degrees until the GPU is slowed down: as it tells, else up to the limit that the driver tells."""
+def headroom(gpu: Gpu, limits: Limits) -> float | None:
+    """Degrees until the GPU is slowed down: as it tells, else up to the driver's limit, else up to the model's."""
     if gpu.temperature_margin_celsius is not None:
         return gpu.temperature_margin_celsius
-    if gpu.temperature_slowdown_celsius is not None and gpu.temperature_celsius is not None:
-        return gpu.temperature_slowdown_celsius - gpu.temperature_celsius
-    return None
+    limit = gpu.temperature_slowdown_celsius
+    if limit is None:
+        limit = limits.slowdown_celsius(gpu.model)
+    return None if limit is None or gpu.temperature_celsius is None else limit - gpu.temperature_celsius
 
 
 @cache

@@ -46,4 +46,6 @@ def _full(sample: MachineSample, limits: Limits) -> Iterator[Verdict]:
                 Proof("host.filesystems.available_bytes", disk.available_bytes, labels),
                 Proof("host.filesystems.size_bytes", disk.size_bytes, labels),
             )
-            yield Verdict(cause="disk-low", severity="warn", subject=HOST, proofs=proofs, values={"mount": disk.mount})
+            yield Verdict(
+                cause="host-disk-filling", severity="warn", subject=HOST, proofs=proofs, values={"mount": disk.mount}
+            )

@@ -37,9 +37,7 @@ def _ended_badly(run: Run, moment: Moment, limits: Limits) -> Iterator[Verdict]:
 def _not_moving(run: Run, moment: Moment, limits: Limits) -> Iterator[Verdict]:
     """Hung where its GPUs are busy all the same, stalled where they are not, or tell nothing."""
     waited = run.since_step_seconds
-    if run.state != "running" or waited is None or run.activity in BESIDE_STEPS:
-        return
-    if waited < max(limits.stalled_seconds, limits.stalled_steps * (run.step_seconds or 0.0)):
+    if waited is None or waited < _patience(run, limits):
         return
     gpus = gpus_of(run, moment.sample.gpus)
     use = [(gpu.gpu, gpu.utilization_ratio) for gpu in gpus if gpu.utilization_ratio is not None]
@@ -48,6 +46,15 @@ def _not_moving(run: Run, moment: Moment, limits: Limits) -> Iterator[Verdict]:
     proofs += [Proof("gpus.utilization_ratio", ratio, {"gpu": gpu}) for gpu, ratio in use[:2]]
     cause = "run-hung" if hung else "run-stalled"
     yield _verdict(run, cause, "fail", quantity="since_step_seconds", proofs=proofs, seconds=waited)
+
+
+def _patience(run: Run, limits: Limits) -> float:
+    """Seconds that a run may take for what it does now."""
+    if run.state == "starting":
+        return limits.starting_seconds
+    if run.state != "running" or run.activity in BESIDE_STEPS:
+        return math.inf
+    return max(limits.stalled_seconds, limits.stalled_steps * (run.step_seconds or 0.0))
 
 
 def _starved(run: Run, moment: Moment, limits: Limits) -> Iterator[Verdict]:
@@ -72,7 +79,17 @@ def _not_a_number(run: Run, moment: Moment, limits: Limits) -> Iterator[Verdict]
         yield _verdict(run, "run-loss-not-finite", "fail", quantity="loss", proofs=[_proof(run, "loss", run.loss)])
 
 
-_JUDGES: tuple[Judge, ...] = (_ended_badly, _not_moving, _starved, _not_a_number)
+def _unsaved(run: Run, moment: Moment, limits: Limits) -> Iterator[Verdict]:
+    del moment
+    age = run.checkpoint_age_seconds
+    if age is not None and age > limits.checkpoint_age_seconds:
+        proofs = [_proof(run, "checkpoint_age_seconds", age)]
+        yield _verdict(
+            run, "run-checkpoint-too-old", "warn", quantity="checkpoint_age_seconds", proofs=proofs, seconds=age
+        )
+
+
+_JUDGES: tuple[Judge, ...] = (_ended_badly, _not_moving, _starved, _not_a_number, _unsaved)
 
 
 def _proof(run: Run, name: str, value: float) -> Proof:
