@@ -24,6 +24,8 @@ VERBS = {
     "doctor": [],
     "doctor log": ["FILE", "--context", "--format", "--lang"],
     "monitor": [],
+    "monitor top": ["--every", "--demo", "--lang"],
+    "monitor demo": ["--listen"],
     "monitor render": ["DIR", "--target -t", "--notify", "--set", "--guides", "--prometheus", "--alertmanager"],
     "monitor up": [
         "--dir", "--target -t", "--notify", "--set", "--guides", "--host", "--port", "--keep-days",
