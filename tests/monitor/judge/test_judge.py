@@ -8,6 +8,8 @@ import pytest
 
 from stoker.monitor.judge import judge
 from stoker.monitor.model import Exporter, Filesystem, GpuProcess, Host, MachineSample
+from stoker.monitor.view import screen_of, words_of
+from stoker.monitor.view.words import LANGUAGES
 from tests.monitor.samples import GIB, TIME, gpu, machine, moment, run
 
 SILENT = Exporter(version="0", nvml_up=0, nvml_error="Driver Not Loaded")
@@ -15,7 +17,12 @@ HELD = (GpuProcess(pid=9, process="jupyter", memory_bytes=30 * GIB),)
 
 
 def causes(sample: MachineSample, seconds: int = 0) -> list[tuple[str, str]]:
-    return [(verdict.cause, verdict.severity) for verdict in judge(moment(sample, seconds=seconds))]
+    """What is found, after it was put into words in each language: none may lack one."""
+    known = moment(sample, seconds=seconds)
+    verdicts = judge(known)
+    for language in LANGUAGES:
+        assert len(screen_of(known, words_of(language)).findings) == len(verdicts)
+    return [(verdict.cause, verdict.severity) for verdict in verdicts]
 
 
 def test_a_healthy_machine_has_none() -> None:

@@ -10,7 +10,7 @@ import math
 import zlib
 from collections.abc import Sequence
 
-from stoker import __version__
+from stoker._version import __version__
 from stoker.monitor.demo.scenario import Scenario, SimulatedRun
 from stoker.monitor.model import (
     Disk,

@@ -7,20 +7,21 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 
 from stoker.monitor.judge.limits import WAIT_OVER, Limits
-from stoker.monitor.judge.verdict import Proof, Severity, Verdict
+from stoker.monitor.judge.verdict import Case, Proof, Verdict
 from stoker.monitor.model import Gpu, Run
-from stoker.monitor.watch import Key, Moment, run_subject
+from stoker.monitor.watch import Moment, run_subject
 
 BESIDE_STEPS = frozenset({"evaluate", "checkpoint"})
 """What a run may do for long without a step: then it is not called stalled."""
 
-Judge = Callable[[Run, Moment, Limits], Iterator[Verdict]]
+Judge = Callable[[Run, Case], Iterator[Verdict]]
 
 
 def judge_run(run: Run, moment: Moment, limits: Limits) -> Iterator[Verdict]:
     """All that is wrong with one run."""
+    case = Case(run_subject(run), "runs", run, {"folder": run.folder}, {"run": run.run}, moment, limits)
     for judge in _JUDGES:
-        yield from judge(run, moment, limits)
+        yield from judge(run, case)
 
 
 def gpus_of(run: Run, gpus: Sequence[Gpu]) -> list[Gpu]:
@@ -28,24 +29,23 @@ def gpus_of(run: Run, gpus: Sequence[Gpu]) -> list[Gpu]:
     return [gpu for gpu in gpus if gpu.gpu in run.gpus]
 
 
-def _ended_badly(run: Run, moment: Moment, limits: Limits) -> Iterator[Verdict]:
-    del moment, limits
+def _ended_badly(run: Run, case: Case) -> Iterator[Verdict]:
     if run.state in ("failed", "killed"):
-        yield _verdict(run, f"run-{run.state}", "fail", said=run.finding_title)
+        yield case.verdict(f"run-{run.state}", "fail", said=run.finding_title)
 
 
-def _not_moving(run: Run, moment: Moment, limits: Limits) -> Iterator[Verdict]:
+def _not_moving(run: Run, case: Case) -> Iterator[Verdict]:
     """Hung where its GPUs are busy all the same, stalled where they are not, or tell nothing."""
     waited = run.since_step_seconds
-    if waited is None or waited < _patience(run, limits):
+    if waited is None or waited < _patience(run, case.limits):
         return
-    gpus = gpus_of(run, moment.sample.gpus)
+    gpus = gpus_of(run, case.moment.sample.gpus)
     use = [(gpu.gpu, gpu.utilization_ratio) for gpu in gpus if gpu.utilization_ratio is not None]
-    hung = bool(use) and statistics.median(ratio for _, ratio in use) >= limits.busy_utilization_ratio
-    proofs = [_proof(run, "since_step_seconds", waited)]
+    hung = bool(use) and statistics.median(ratio for _, ratio in use) >= case.limits.busy_utilization_ratio
+    proofs = case.present("since_step_seconds")
     proofs += [Proof("gpus.utilization_ratio", ratio, {"gpu": gpu}) for gpu, ratio in use[:2]]
     cause = "run-hung" if hung else "run-stalled"
-    yield _verdict(run, cause, "fail", quantity="since_step_seconds", proofs=proofs, seconds=waited)
+    yield case.verdict(cause, "fail", quantity="since_step_seconds", proofs=proofs, seconds=waited)
 
 
 def _patience(run: Run, limits: Limits) -> float:
@@ -57,61 +57,28 @@ def _patience(run: Run, limits: Limits) -> float:
     return max(limits.stalled_seconds, limits.stalled_steps * (run.step_seconds or 0.0))
 
 
-def _starved(run: Run, moment: Moment, limits: Limits) -> Iterator[Verdict]:
-    if run.state != "running" or run.data_wait_ratio is None:
+def _starved(run: Run, case: Case) -> Iterator[Verdict]:
+    if run.state != "running":
         return
-    history = moment.history
-    slots = max(1, round(WAIT_OVER / history.step))
-    values = history.values(Key(run_subject(run), "data_wait_ratio"))[-slots:]
-    known = [value for value in values if math.isfinite(value)]
-    if len(known) < slots - 1:
-        return
-    mean = statistics.fmean(known)
-    if mean >= limits.data_wait_ratio:
-        proofs = [_proof(run, "data_wait_ratio", run.data_wait_ratio)]
+    waits = case.recent("data_wait_ratio", WAIT_OVER)
+    mean = statistics.fmean(waits) if waits else 0.0
+    if mean >= case.limits.data_wait_ratio:
+        proofs = case.present("data_wait_ratio")
         percent = f"{100 * mean:.0f}"
-        yield _verdict(run, "run-data-starved", "warn", quantity="data_wait_ratio", proofs=proofs, percent=percent)
+        yield case.verdict("run-data-starved", "warn", quantity="data_wait_ratio", proofs=proofs, percent=percent)
 
 
-def _not_a_number(run: Run, moment: Moment, limits: Limits) -> Iterator[Verdict]:
-    del moment, limits
+def _not_a_number(run: Run, case: Case) -> Iterator[Verdict]:
     if run.loss is not None and not math.isfinite(run.loss):
-        yield _verdict(run, "run-loss-not-finite", "fail", quantity="loss", proofs=[_proof(run, "loss", run.loss)])
+        yield case.verdict("run-loss-not-finite", "fail", quantity="loss", proofs=case.present("loss"))
 
 
-def _unsaved(run: Run, moment: Moment, limits: Limits) -> Iterator[Verdict]:
-    del moment
+def _unsaved(run: Run, case: Case) -> Iterator[Verdict]:
     age = run.checkpoint_age_seconds
-    if age is not None and age > limits.checkpoint_age_seconds:
-        proofs = [_proof(run, "checkpoint_age_seconds", age)]
-        yield _verdict(
-            run, "run-checkpoint-too-old", "warn", quantity="checkpoint_age_seconds", proofs=proofs, seconds=age
-        )
+    if age is not None and age > case.limits.checkpoint_age_seconds:
+        proofs = case.present("checkpoint_age_seconds")
+        quantity = "checkpoint_age_seconds"
+        yield case.verdict("run-checkpoint-too-old", "warn", quantity=quantity, proofs=proofs, seconds=age)
 
 
 _JUDGES: tuple[Judge, ...] = (_ended_badly, _not_moving, _starved, _not_a_number, _unsaved)
-
-
-def _proof(run: Run, name: str, value: float) -> Proof:
-    return Proof(f"runs.{name}", value, {"folder": run.folder})
-
-
-def _verdict(
-    run: Run,
-    cause: str,
-    severity: Severity,
-    *,
-    quantity: str = "",
-    proofs: Sequence[Proof] = (),
-    said: str = "",
-    **values: str | float,
-) -> Verdict:
-    return Verdict(
-        cause=cause,
-        severity=severity,
-        subject=run_subject(run),
-        quantity=quantity,
-        proofs=tuple(proofs),
-        said=said,
-        values={"run": run.run, **values},
-    )

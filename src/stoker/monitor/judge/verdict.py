@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from stoker.monitor.judge.limits import Limits
 from stoker.monitor.naming import selector
+from stoker.monitor.watch import Key, Moment
 
 Severity = Literal["fail", "warn", "info"]
 
@@ -50,3 +53,64 @@ class Verdict:
     proofs: tuple[Proof, ...] = ()
     said: str = ""
     values: Mapping[str, str | float] = field(default_factory=dict[str, str | float])
+
+
+@dataclass(frozen=True)
+class Case:
+    """One subject that is judged: makes its verdicts and proofs.
+
+    Attributes:
+        subject: As in `Verdict`.
+        room: The place of its record in a sample: `gpus`, `runs`.
+        record: What is known of it.
+        labels: What tells its series from others.
+        values: What the texts of all its verdicts have places for.
+        moment: What is known of the machine.
+        limits: The thresholds.
+    """
+
+    subject: str
+    room: str
+    record: object
+    labels: Mapping[str, str]
+    values: Mapping[str, str | float]
+    moment: Moment
+    limits: Limits
+
+    def recent(self, name: str, seconds: float) -> list[float]:
+        """The values of the last seconds; none unless the whole time was seen, but for the slot that is under way."""
+        history = self.moment.history
+        slots = max(1, round(seconds / history.step))
+        values = history.values(Key(self.subject, name))[-slots:]
+        known = [value for value in values if math.isfinite(value)]
+        return known if len(known) >= slots - 1 else []
+
+    def proof(self, name: str, value: float, **labels: str) -> Proof:
+        """A value of the subject."""
+        return Proof(f"{self.room}.{name}", value, {**self.labels, **labels})
+
+    def present(self, *names: str) -> list[Proof]:
+        """The present values of these fields, as far as they were measured."""
+        values = ((name, getattr(self.record, name)) for name in names)
+        return [self.proof(name, value) for name, value in values if value is not None]
+
+    def verdict(
+        self,
+        cause: str,
+        severity: Severity,
+        *,
+        quantity: str = "",
+        proofs: Sequence[Proof] = (),
+        said: str = "",
+        **values: str | float,
+    ) -> Verdict:
+        """A verdict on the subject; the arguments are the fields of `Verdict`."""
+        return Verdict(
+            cause=cause,
+            severity=severity,
+            subject=self.subject,
+            quantity=quantity,
+            proofs=tuple(proofs),
+            said=said,
+            values={**self.values, **values},
+        )
