@@ -31,6 +31,8 @@ from tests.nvml_sim import machine as simulated_machine  # noqa: E402
 
 GPUS = 8
 WARM_UP = 5
+PEER = "nvitop-exporter: "
+NAMES = ("", "at the peer's interval: ", PEER)
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
 MIB = 1024**2
@@ -89,60 +91,85 @@ def memory_mib(pids: list[int]) -> tuple[float, float]:
     return resident / MIB, shared / MIB
 
 
-def scrape(port: int) -> tuple[float, bytes]:
-    """Seconds of a scrape over a connection of its own, as a client without keep-alive makes it."""
-    began = time.perf_counter()
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    connection.request("GET", "/metrics")
-    body = connection.getresponse().read()
-    taken = time.perf_counter() - began
-    connection.close()
-    return taken, body
+class Watched:
+    """An exporter while it is measured."""
 
+    def __init__(self, command: list[str], port: int, environment: dict[str, str]) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.taken: list[float] = []
+        self.body = b""
 
-def wait_for_gpus(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise SystemExit(f"the exporter ended with exit code {process.returncode}")
-        try:
-            if scrape(port)[1].count(b"GPU-h100-") >= GPUS:
-                return
-        except OSError:
-            pass
-        time.sleep(0.2)
-    raise SystemExit("the exporter showed no GPUs within 60 s")
-
-
-def measure(command: list[str], port: int, environment: dict[str, str], seconds: int) -> Cost:
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait_for_gpus(port, process)
+    def begin(self) -> None:
+        self._wait_for_gpus()
         for _ in range(WARM_UP):
-            scrape(port)
-        pids = family_of(process.pid)
-        cpu, began = cpu_seconds(pids), time.perf_counter()
-        taken: list[float] = []
-        body = b""
+            self.scrape()
+        self.taken.clear()
+        self.pids = family_of(self.process.pid)
+        self.cpu, self.began = cpu_seconds(self.pids), time.perf_counter()
+
+    def scrape(self) -> None:
+        """As Prometheus does it: over the connection of before if the exporter kept it, else over a new one."""
+        began = time.perf_counter()
+        self.connection.request("GET", "/metrics")
+        self.body = self.connection.getresponse().read()
+        self.taken.append(time.perf_counter() - began)
+
+    def _wait_for_gpus(self) -> None:
+        deadline = time.monotonic() + 60
+        while self.body.count(b"GPU-h100-") < GPUS:
+            if self.process.poll() is not None:
+                raise SystemExit(f"the exporter ended with exit code {self.process.returncode}")
+            if time.monotonic() > deadline:
+                raise SystemExit("the exporter showed no GPUs within 60 s")
+            time.sleep(0.2)
+            try:
+                self.scrape()
+            except OSError:
+                self.connection.close()
+
+    def cost(self) -> Cost:
+        share = (cpu_seconds(self.pids) - self.cpu) / (time.perf_counter() - self.began)
+        resident, proportional = memory_mib(self.pids)
+        centiles = statistics.quantiles(self.taken, n=100, method="inclusive")
+        lines = sum(not line.startswith(b"#") for line in self.body.splitlines())
+        return Cost(1000 * centiles[49], 1000 * centiles[98], 100 * share, resident, proportional, lines)
+
+    def end(self) -> None:
+        self.connection.close()
+        self.process.terminate()
+        self.process.wait(10)
+
+
+def measure(watched: list[Watched], seconds: int) -> list[Cost]:
+    """Scrape all in turn, once a second each, so that they meet the same disturbances."""
+    try:
+        for one in watched:
+            one.begin()
+        began = time.perf_counter()
         for number in range(seconds):
             time.sleep(max(0.0, began + number - time.perf_counter()))
-            duration, body = scrape(port)
-            taken.append(duration)
-        share = (cpu_seconds(pids) - cpu) / (time.perf_counter() - began)
-        resident, proportional = memory_mib(pids)
+            for one in watched:
+                one.scrape()
+        return [one.cost() for one in watched]
     finally:
-        process.terminate()
-        process.wait(10)
-    centiles = statistics.quantiles(taken, n=100, method="inclusive")
-    lines = sum(not line.startswith(b"#") for line in body.splitlines())
-    return Cost(1000 * centiles[49], 1000 * centiles[98], 100 * share, resident, proportional, lines)
+        for one in watched:
+            one.end()
 
 
-def peer_command(port: int) -> list[str] | None:
-    """nvitop-exporter beside this Python, or on the path; None where it is not installed."""
-    beside = Path(sys.executable).with_name("nvitop-exporter")
-    found = str(beside) if beside.exists() else shutil.which("nvitop-exporter")
-    return found and [sys.executable, found, "--bind-address", "127.0.0.1", "--port", str(port)] or None
+def commands_of_all() -> dict[str, tuple[list[str], int] | None]:
+    """Command and port of each exporter; None where it is not installed."""
+    found: dict[str, tuple[list[str], int] | None] = {}
+    for name, words in zip(NAMES, ([], ["--interval", "1"]), strict=False):
+        port = free_port()
+        command = [sys.executable, "-m", "stoker", "monitor", "serve", "--listen", f"127.0.0.1:{port}", *words]
+        found[name] = command, port
+    beside = Path(sys.executable).with_name(PEER.split(":")[0])
+    program = str(beside) if beside.exists() else shutil.which(beside.name)
+    port = free_port()
+    words = ["--bind-address", "127.0.0.1", "--port", str(port)]
+    found[PEER] = None if program is None else ([sys.executable, program, *words], port)
+    return found
 
 
 def figures_of(name: str, cost: Cost | None, peer: Cost | None = None, *, goals: bool = False) -> list[Figure]:
@@ -172,17 +199,12 @@ def main() -> None:
         scenario = simulated_machine(library / "scenario.ini", "h100", GPUS)
         scenario.write()
         environment = {**os.environ, **scenario.environment(library), "STOKER_RUNS": str(library / "runs")}
-        costs: dict[str, Cost | None] = {}
-        for name, words in (("", []), ("at the peer's interval: ", ["--interval", "1"])):
-            port = free_port()
-            command = [sys.executable, "-m", "stoker", "monitor", "serve", "--listen", f"127.0.0.1:{port}", *words]
-            costs[name] = measure(command, port, environment, options.seconds)
-        port = free_port()
-        command = peer_command(port)
-        costs["nvitop-exporter: "] = command and measure(command, port, environment, options.seconds)
-    peer = costs["nvitop-exporter: "]
+        commands = {name: command for name, command in commands_of_all().items() if command}
+        watched = [Watched(words, port, environment) for words, port in commands.values()]
+        costs = dict(zip(commands, measure(watched, options.seconds), strict=True))
+    peer = costs.get(PEER)
     figures = [
-        figure for name, cost in costs.items() for figure in figures_of(name, cost, peer, goals=name == "")
+        figure for name in NAMES for figure in figures_of(name, costs.get(name), peer, goals=name == NAMES[0])
     ]  # fmt: skip
     report(figures, machine("stoker", "nvidia-ml-py", "nvitop", "nvitop-exporter"), as_json=options.json)
 

@@ -24,6 +24,8 @@ VERBS = {
     "doctor": [],
     "doctor log": ["FILE", "--context", "--format", "--lang"],
     "monitor": [],
+    "monitor serve": ["--listen", "--web-config", "--interval", "--slow-interval", "--limit", "--runs"],
+    "monitor unit": ["--listen", "--web-config"],
     "monitor top": ["--every", "--demo", "--lang"],
     "monitor demo": ["--listen"],
     "monitor render": ["DIR", "--target -t", "--notify", "--set", "--guides", "--prometheus", "--alertmanager"],

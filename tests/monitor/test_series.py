@@ -1,7 +1,9 @@
 """The table of series agrees with the data model, with the facts and with Prometheus' conventions."""
 
 import re
+import runpy
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -58,3 +60,10 @@ def test_every_row_of_the_facts_is_answered() -> None:
     known = {row.metric for row in facts_metrics()}
     answered = {series.facts_row for series in all_series()} - {""}
     assert answered == known
+
+
+def test_the_page_of_the_metrics_is_up_to_date() -> None:
+    root = Path(__file__).parents[2]
+    built = runpy.run_path(str(root / "scripts" / "build_metrics_page.py"))["page"]()
+    page = root / "docs" / "reference" / "metrics.md"
+    assert page.read_text(encoding="utf-8") == built, "run scripts/build_metrics_page.py"

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, get_args
 
 from stoker.monitor.model import MachineSample
-from stoker.monitor.series import Series, all_series, place_of
+from stoker.monitor.series import Place, Series, all_series, place_of
 from stoker.run_status import RunState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SCRAPE_DURATION = "stoker_exporter_scrape_duration_seconds"
 
+_STATES: tuple[str, ...] = get_args(RunState)
 Chain = tuple[Any, ...]
 """A record with those that it is part of, innermost first: its labels are looked for in this order."""
 
@@ -27,36 +28,46 @@ def render(sample: MachineSample, scrape_seconds: float) -> bytes:
     """
     chains: dict[str, list[Chain]] = {}
     labels: dict[tuple[int, tuple[str, ...]], str] = {}
-    parts: list[str] = []
-    for series in all_series():
-        if series.name == SCRAPE_DURATION:
-            lines = [f"{series.name} {scrape_seconds!r}\n"]
-        else:
-            lines = list(_lines(series, _chains_of(place_of(series).record, sample, chains), labels))
-        if lines:
-            parts.append(_header(series))
-            parts += lines
-    return "".join(parts).encode()
+    lines: list[str] = []
+    for series, place, header in _families():
+        if place.record not in chains:
+            chains[place.record] = _chains_at(place.record, sample)
+        lines.append(header)
+        before = len(lines)
+        for chain in chains[place.record]:
+            value: Any = getattr(chain[0], place.field) if place.field else True
+            if value is None or value == "":
+                continue
+            if (shown := labels.get((id(chain[0]), place.labels))) is None:
+                shown = labels[id(chain[0]), place.labels] = _label_text(chain, place.labels)
+            _add_lines(lines, series, place, shown, value)
+        if len(lines) == before:
+            lines.pop()
+    lines.append(f"{_header(_scrape_duration())}{SCRAPE_DURATION} {scrape_seconds!r}\n")
+    return "".join(lines).encode()
 
 
-def _lines(series: Series, chains: Iterable[Chain], labels: dict[tuple[int, tuple[str, ...]], str]) -> Iterable[str]:
-    place = place_of(series)
-    own, key = place.labels, place.key
-    for chain in chains:
-        value: Any = getattr(chain[0], place.field) if place.field else True
-        if value is None or value == "":
-            continue
-        if (shown := labels.get((id(chain[0]), own))) is None:
-            shown = labels[id(chain[0]), own] = _label_text(chain, own)
-        if series.type == "stateset":
-            yield from (f"{series.name}{{{shown},state={_quoted(state)}}} {int(state == value)}\n"
-                        for state in get_args(RunState))  # fmt: skip
-        elif not key:
-            yield f"{series.name}{{{shown}}} {_number(value)}\n" if shown else f"{series.name} {_number(value)}\n"
-        else:
-            start = f"{series.name}{{{shown}," if shown else f"{series.name}{{"
-            items = value.items() if isinstance(value, Mapping) else ((name, 1) for name in value)
-            yield from (f"{start}{key}={_quoted(name)}}} {_number(item)}\n" for name, item in items)
+def _add_lines(lines: list[str], series: Series, place: Place, shown: str, value: Any) -> None:
+    """The lines of one series for one record, whose labels are `shown`."""
+    if series.type == "stateset":
+        lines += [f"{series.name}{{{shown},state={_quoted(state)}}} {int(state == value)}\n" for state in _STATES]
+    elif not place.key:
+        lines.append(f"{series.name}{{{shown}}} {_number(value)}\n" if shown else f"{series.name} {_number(value)}\n")
+    else:
+        start = f"{series.name}{{{shown},{place.key}=" if shown else f"{series.name}{{{place.key}="
+        items = value.items() if isinstance(value, Mapping) else ((name, 1) for name in value)
+        lines += [f"{start}{_quoted(name)}}} {_number(item)}\n" for name, item in items]
+
+
+@cache
+def _families() -> tuple[tuple[Series, Place, str], ...]:
+    """All series but the one that no record holds, with their places and headers."""
+    return tuple((series, place_of(series), _header(series)) for series in all_series() if series.field)
+
+
+@cache
+def _scrape_duration() -> Series:
+    return next(series for series in all_series() if series.name == SCRAPE_DURATION)
 
 
 def _number(value: Any) -> str:
@@ -82,21 +93,18 @@ def _quoted(value: object) -> str:
     return f'"{text}"'
 
 
+def _chains_at(path: str, sample: MachineSample) -> list[Chain]:
+    """All records at a path such as `gpus.processes`."""
+    found: list[Chain] = [(sample,)]
+    for step in path.split("."):
+        found = [(record, *chain) for chain in found for record in _records(getattr(chain[0], step))]
+    return [chain[:-1] for chain in found]  # the sample itself gives no labels
+
+
 def _records(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _chains_of(path: str, sample: MachineSample, known: dict[str, list[Chain]]) -> list[Chain]:
-    """All records at a path such as `gpus.processes`."""
-    if path not in known:
-        found: list[Chain] = [(sample,)]
-        for step in path.split("."):
-            found = [(record, *chain) for chain in found for record in _records(getattr(chain[0], step))]
-        known[path] = [chain[:-1] for chain in found]  # the sample itself gives no labels
-    return known[path]
-
-
-@cache
 def _header(series: Series) -> str:
     kind = "gauge" if series.type == "stateset" else series.type
     return f"# HELP {series.name} {series.help}\n# TYPE {series.name} {kind}\n"
