@@ -25,14 +25,14 @@ VERBS = {
     "doctor log": ["FILE", "--context", "--format", "--lang"],
     "monitor": [],
     "monitor serve": ["--listen", "--web-config", "--interval", "--slow-interval", "--limit", "--runs"],
-    "monitor unit": ["--listen", "--web-config"],
     "monitor top": ["--every", "--demo", "--lang"],
     "monitor demo": ["--listen"],
-    "monitor render": ["DIR", "--target -t", "--notify", "--set", "--guides", "--prometheus", "--alertmanager"],
+    "monitor unit": ["--listen", "--web-config"],
+    "monitor render": ["FOLDER", "--target -t", "--notify", "--set", "--guides", "--prometheus", "--alertmanager"],
     "monitor up": [
         "--dir", "--target -t", "--notify", "--set", "--guides", "--host", "--port", "--keep-days",
     ],
-    "monitor relay": ["FILE", "--listen"],
+    "monitor relay": ["NOTIFY", "--listen"],
     "plan": [],
     "plan versions": [
         "--gpu", "--this-machine", "--lspci", "--driver", "--driver-may-change", "--os", "--glibc", "--python",

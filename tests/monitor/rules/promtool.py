@@ -98,6 +98,18 @@ def quiet_file(rule_files: list[str], dialect: str, minutes: int) -> str:
     return yaml.safe_dump({"rule_files": rule_files, "evaluation_interval": "1m", "tests": [test]}, sort_keys=False)
 
 
+def together_file(rule_files: list[str], chosen: list[Case], queries: Mapping[str, float]) -> str:
+    """A test file in which several exporters tell of one machine at once; `queries` are shown as one sample each."""
+    test = _test(chosen[0])
+    series = {one["series"]: one for case in chosen for one in _test(case)["input_series"]}
+    test["input_series"] = list(series.values())
+    test["promql_expr_test"] = [
+        {"expr": expr, "eval_time": f"{chosen[0].given['at']}m", "exp_samples": [{"labels": "{}", "value": value}]}
+        for expr, value in queries.items()
+    ]
+    return yaml.safe_dump({"rule_files": rule_files, "evaluation_interval": "1m", "tests": [test]}, sort_keys=False)
+
+
 def _test(case: Case) -> dict[str, Any]:
     dialect, minutes = DIALECTS[case.dialect], case.given["at"] + 1
     every = {name: values.split()[:: case.step] for name, values in _series(case, dialect, minutes)}

@@ -11,7 +11,7 @@ import pytest
 from stoker.monitor.rules.coverage import supports
 from stoker.monitor.rules.files import rule_files
 from stoker.monitor.rules.tables import Alert, exporters
-from tests.monitor.rules.promtool import ALERTS, DIALECTS, cases, file_for, quiet_file, rules_for
+from tests.monitor.rules.promtool import ALERTS, DIALECTS, Case, cases, file_for, quiet_file, rules_for, together_file
 
 PROMTOOL = shutil.which("promtool")
 pytestmark = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed: scripts/services installs it")
@@ -53,6 +53,22 @@ def test_no_alert_of_all_fires_on_a_healthy_machine(dialect: str, rules: Path, t
     (tmp_path / "test.yml").write_text(quiet_file(["stoker-recording.yml", "stoker-alerts.yml"], dialect, minutes=70))
     for name in ("stoker-recording.yml", "stoker-alerts.yml"):
         (tmp_path / name).write_text(FILES[name], encoding="utf-8")
+    promtool("test", "rules", tmp_path / "test.yml")
+
+
+def test_a_gpu_that_three_exporters_see_is_one_gpu(tmp_path: Path) -> None:
+    given = {"at": 20, "set": {"margin": 4}}
+    seen = [Case("GpuThermalMarginLow", True, dialect, given) for dialect in ("stoker", "nvidia_gpu_exporter", "dcgm")]
+    queries = {
+        'count(gpu:info{gpu="3"})': 1,
+        'sum(gpu:memory_used_bytes{gpu="3"})': 50e9,
+        'count(ALERTS{alertname="GpuThermalMarginLow", alertstate="firing"})': 1,
+        "count(gpu:target)": 3,
+    }
+    for name in ("stoker-recording.yml", "stoker-alerts.yml"):
+        (tmp_path / name).write_text(FILES[name], encoding="utf-8")
+    content = together_file(["stoker-recording.yml", "stoker-alerts.yml"], seen, queries)
+    (tmp_path / "test.yml").write_text(content, encoding="utf-8")
     promtool("test", "rules", tmp_path / "test.yml")
 
 

@@ -103,13 +103,19 @@ def check_ports(planned: Sequence[Service], host: str) -> None:
         UserError: One or several are in use; says which service wanted them and how to give another.
     """
     mistakes = [
-        Mistake(f"port {service.port} of {host} is in use, {service.name} needs it: {hint}")
+        Mistake(f"port {service.port} of {host} is in use, {service.name} needs it: {_way_out(service)}")
         for service in planned
         if not _is_free(host, service.port)
-        for hint in [f"end what listens there, or give another with --port {service.name.lower()}=NUMBER"]
     ]
     if mistakes:
         raise UserError(*mistakes)
+
+
+def _way_out(service: Service) -> str:
+    other = f"give another with --port {service.name.lower()}=NUMBER"
+    if service.name == "Exporter":
+        return f"if an exporter runs there already, scrape it with --target 127.0.0.1:{service.port}, or {other}"
+    return f"end what listens there, or {other}"
 
 
 def _is_free(host: str, port: int) -> bool:
