@@ -29,6 +29,8 @@ VERBS = {
     "doctor log": ["FILE", "--context", "--format", "--lang"],
     "monitor": [],
     "monitor serve": ["--listen", "--web-config", "--interval", "--slow-interval", "--limit", "--runs"],
+    "monitor top": ["--every", "--demo", "--lang"],
+    "monitor demo": ["--listen"],
     "monitor unit": ["--listen", "--web-config"],
     "monitor render": ["FOLDER", "--target -t", "--notify", "--set", "--guides", "--prometheus", "--alertmanager"],
     "monitor up": [
