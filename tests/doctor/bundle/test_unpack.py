@@ -28,6 +28,7 @@ def member(name: str, data: bytes = b"", **fields: object) -> tuple[tarfile.TarI
 
 
 MANIFEST = member(f"{FOLDER}/manifest.json", Manifest().to_json().encode())
+LARGE = member(f"{FOLDER}/x", bytes(range(256)) * 40)
 
 
 def pack(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
@@ -100,8 +101,8 @@ def cut(path: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda path: cut(pack(path, MANIFEST, member(f"{FOLDER}/x", bytes(range(256)) * 40))), "is no whole bundle"),
-        (lambda path: damaged(pack(path, MANIFEST, member(f"{FOLDER}/x", bytes(range(256)) * 40))), "is no whole bundle"),
+        (lambda path: cut(pack(path, MANIFEST, LARGE)), "is no whole bundle"),
+        (lambda path: damaged(pack(path, MANIFEST, LARGE)), "is no whole bundle"),
         (lambda path: path.write_bytes(gzip.compress(b"just a log\n" * 100)) and path, "is no whole bundle"),
         (lambda path: pack(path, member(f"{FOLDER}/x")), "holds no stoker-bundle/manifest.json"),
         (lambda path: pack(path, member(f"{FOLDER}/manifest.json", b"[]")), "its manifest cannot be read"),
