@@ -33,7 +33,8 @@ AREAS = (
 
 def worst_of(states: Iterable[State], otherwise: State = "ok") -> State:
     """The worst of these states."""
-    return min(states, key=ORDER.index, default=otherwise)
+    ordered = sorted(states, key=ORDER.index)
+    return ordered[0] if ordered else otherwise
 
 
 @dataclass(frozen=True)
