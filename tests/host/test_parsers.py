@@ -338,9 +338,11 @@ def test_the_loaded_driver(text: str, expected: tuple[str, str]) -> None:
 
 
 def test_packages_and_their_versions() -> None:
-    text = "ii \tnvidia-utils-580\t580.95.05-0ubuntu1\nrc \tnvidia-utils-470\t470.1.2-0\niU \tlibnvidia-compute-580\t1:580.95.05-1\nii \tbash\t5.2\n"
-    assert [(one.name, one.state) for one in driver.parse_packages(text)] == [
-        ("nvidia-utils-580", "installed"), ("libnvidia-compute-580", "iU"),
+    text = "ii \tnvidia-utils-580\t580.95.05-0ubuntu1\nrc \tnvidia-utils-470\t470.1.2-0\niU \tlibnvidia-compute-580\t1:580.95.05-1\nii \tbash\t5.2\nhi \tcuda-drivers\t580\n"
+    assert [(one.name, one.state, one.held) for one in driver.parse_packages(text)] == [
+        ("nvidia-utils-580", "installed", False),
+        ("libnvidia-compute-580", "iU", False),
+        ("cuda-drivers", "installed", True),
     ]  # fmt: skip
     assert driver.upstream("1:580.95.05-1") == "580.95.05"
     assert driver.upstream("13.0.2-1") == ""
