@@ -29,6 +29,7 @@ from stoker.train.clock import make_clock
 from stoker.train.devices import device_name
 from stoker.train.evaluate import Evaluator
 from stoker.train.export import save_weights
+from stoker.train.host_memory import hand_back_freed_memory, keep_freed_memory
 from stoker.train.loop import Loop
 from stoker.train.memory import checkpoint_blocks
 from stoker.train.notes import notes_on
@@ -128,6 +129,8 @@ class _Engine:
         )
         trainee = self._trainee(strategy, precision)
         with ExitStack() as stack:
+            if world.on_cpu and keep_freed_memory():
+                stack.callback(hand_back_freed_memory)
             store = CheckpointStore(self.folder.checkpoints)
             self._prepare_folder(store, settled, precision)
             observers = make_observers(spec.observe, self.folder.root, world)

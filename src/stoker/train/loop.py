@@ -119,7 +119,8 @@ class Loop:
         number = self.progress.position.step + 1
         lr = self.spec.optimizer.lr * self.schedule.factor(number, self.fraction)
         batch, pending = self.stepper.run(batches, lr, self._votes)
-        self.progress = replace(self.progress, position=batch.after, samples=self.progress.samples + batch.size)
+        self.progress.position = batch.after
+        self.progress.samples += batch.size
         return batch, self._in_flight.push(batch, pending)
 
     def _votes(self) -> Votes:
@@ -138,7 +139,8 @@ class Loop:
             raise RunError(
                 f"step {settled.batch.step} has no weight: Task.loss returned weight 0 for all of its samples"
             )
-        self.progress = replace(self.progress, seconds=agreed.seconds, weight=self.progress.weight + agreed.weight)
+        self.progress.seconds = agreed.seconds
+        self.progress.weight += agreed.weight
         self._stopping = self._stopping or agreed.stop_votes > 0
         self._save_failed = agreed.save_failures > 0
         self.observers.on_step(settled.record, self.fraction)
