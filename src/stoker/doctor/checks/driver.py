@@ -121,12 +121,15 @@ def secure_boot(machine: Snapshot) -> Iterator[Found]:
     unsigned = module is not None and not module.signer
     if "nvidia" in machine.modules.loaded or not (unsigned or rejected):
         return
+    built = _dkms(machine)
     yield fail(
         "secure-boot-rejects-module",
         "Secure Boot is on, and the NVIDIA module is not signed with a key that the machine trusts.",
         seen("mokutil --sb-state", machine.secure_boot.line),
         *([seen("modinfo nvidia", f"{module.filename}: no signer")] if module and unsigned else []),
         *(seen(machine.kernel_log.source, line) for line in rejected[:1]),
+        module=built[0].name if built else "nvidia",
+        version=built[0].version if built else "VERSION",
     )
 
 

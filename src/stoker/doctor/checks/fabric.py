@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from stoker.doctor.checks.base import Found, check, fail, fine, seen, unsure, warn
 from stoker.doctor.checks.lookup import PCI_LIST, gpu_source
+from stoker.host.probes.gpus import Gpu
 from stoker.host.snapshot import Snapshot
 
 UNIT = "nvidia-fabricmanager"
@@ -79,11 +80,13 @@ def fabric_state(machine: Snapshot) -> Iterator[Found]:
         yield fail(
             "fabric-manager-not-running",
             f"{len(out)} of {len(known)} GPUs have not joined the NVSwitch fabric.",
-            *(
-                seen(gpu_source(machine), f"{gpu.label}: Fabric State {gpu.fabric_state}, Status {gpu.fabric_status}")
-                for gpu in out[:4]
-            ),
+            *(seen(gpu_source(machine), _fabric(gpu)) for gpu in out[:4]),
+            branch=machine.driver.loaded.partition(".")[0],
         )
+
+
+def _fabric(gpu: Gpu) -> str:
+    return f"{gpu.label}: Fabric State {gpu.fabric_state}, Status {gpu.fabric_status}"
 
 
 @check("imex", needs=("card", "services.units"))
