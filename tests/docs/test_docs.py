@@ -123,8 +123,8 @@ def test_the_readmes_name_every_command_and_no_other() -> None:
 
 
 def _commands(command: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every command, and the groups that do something by themselves."""
-    inner = getattr(command, "commands", {})
+    """Every command that is not hidden, and the groups that do something by themselves."""
+    inner = {name: one for name, one in getattr(command, "commands", {}).items() if not one.hidden}
     itself = [path] if not inner or (path and command.invoke_without_command) else []
     return itself + [leaf for name, one in inner.items() for leaf in _commands(one, (*path, name))]
 
