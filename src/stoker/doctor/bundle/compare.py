@@ -71,7 +71,9 @@ _SINGLE: Mapping[str, Callable[[Snapshot], str]] = {
     "memory": lambda one: "" if one.memory.total is None else f"{one.memory.total / 2**30:.0f} GiB",
     "clock": lambda one: _clock(one),
     "MTU of interfaces that are up": lambda one: _counted(_text(card.mtu) for card in one.network.usable()),
-    "speed of interfaces that are up": lambda one: _counted(_text(card.speed, "", " Mbit/s") for card in one.network.usable()),
+    "speed of interfaces that are up": lambda one: _counted(
+        _text(card.speed, "", " Mbit/s") for card in one.network.usable()
+    ),
     "torch": lambda one: next((env.torch for env in one.python.environments if env.torch), ""),
 }  # fmt: skip
 
