@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -104,8 +105,13 @@ def registry_name(folder: str) -> str:
 
 
 def write_status(status: RunStatus, places: Sequence[Path]) -> None:
-    """Write a status to each file, aside and renamed. A place that cannot be written is passed over."""
-    text = json.dumps(asdict(status))
+    """Write a status to each file, aside and renamed. A place that cannot be written is passed over.
+
+    JSON has no word for what is no finite number: that becomes null.
+    """
+    value = asdict(status)
+    finite = {key: None if isinstance(item, float) and not math.isfinite(item) else item for key, item in value.items()}
+    text = json.dumps(finite)
     for place in places:
         aside = place.with_name(f".{place.name}.{status.pid}")
         with contextlib.suppress(OSError):

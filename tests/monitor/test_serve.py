@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -151,6 +152,16 @@ def test_the_unit_runs_as_an_unprivileged_user(tmp_path: Path) -> None:
     assert "\nUser=stoker-monitor\n" in text
     assert "NoNewPrivileges=yes" in text
     assert "{" not in text
+
+
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("there is no systemd-analyze here to check the unit with")
+    (tmp_path / "stoker-monitor.service").write_text(unit_text("127.0.0.1:9836", None))
+    words = ["systemd-analyze", "verify", str(tmp_path / "stoker-monitor.service")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    complaints = [line for line in done.stderr.splitlines() if "stoker-monitor.service" in line]
+    assert [line for line in complaints if "is not executable" not in line] == []
 
 
 TASK = """

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from stoker.cli import monitor_stack
+from stoker.cli.monitor_demo import demo
+from stoker.cli.monitor_top import top
 
 app = typer.Typer(
     name="monitor",
@@ -77,3 +79,7 @@ def _need_nvml() -> None:
 
     if find_spec("pynvml") is None:
         raise UserError("the monitor needs nvidia-ml-py, which is not installed here: pip install 'stoker[monitor]'")
+
+
+app.command()(top)
+app.command()(demo)

@@ -265,7 +265,7 @@ class Run:
         data_wait_ratio: Share of the last steps' time in which rank 0 waited for samples.
         mfu_ratio: Model FLOPs utilisation, where the model's FLOPs and the card's peak are both known.
         micro_batch_size: Samples that a rank works on at once.
-        loss: NaN if it is no number.
+        loss: Of the last step that was accepted: one that is no number ends the run.
         activity: What it does, as far as it says: `train`, `evaluate`, `checkpoint`.
         checkpoint_age_seconds: Since the last checkpoint, or since the start before the first one. None once it
             ended, or where no checkpoints are asked for.

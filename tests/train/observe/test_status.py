@@ -177,13 +177,19 @@ def test_a_real_run_whose_loss_is_no_number_says_so(tmp_path: Path, registry: Pa
     assert (status.state, status.finding) == ("failed", "loss-became-nan")
 
 
-STATUS = RunStatus(folder="/f", state="running", pid=7, pid_start=9, boot_id="b", loss=float("nan"))
+STATUS = RunStatus(folder="/f", state="running", pid=7, pid_start=9, boot_id="b", loss=0.5)
 
 
 def test_a_status_survives_its_file(tmp_path: Path) -> None:
     write_status(STATUS, [tmp_path / "s.json"])
-    assert repr(read_status(tmp_path / "s.json")) == repr(STATUS)
+    assert read_status(tmp_path / "s.json") == STATUS
     assert [entry.name for entry in tmp_path.iterdir()] == ["s.json"]
+
+
+def test_what_is_no_finite_number_is_null(tmp_path: Path) -> None:
+    write_status(replace(STATUS, loss=float("inf"), step_seconds=float("nan")), [tmp_path / "s.json"])
+    found = read_status(tmp_path / "s.json")
+    assert (found.loss, found.step_seconds) == (None, None)
 
 
 @pytest.mark.parametrize(
