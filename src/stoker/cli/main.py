@@ -9,6 +9,7 @@ import typer
 
 from stoker._version import __version__
 from stoker.cli import doctor, monitor
+from stoker.cli.answer import show_mistakes
 from stoker.cli.facts import facts
 from stoker.cli.plan import plan
 from stoker.cli.report import report
@@ -49,6 +50,7 @@ app.command()(schema)
 app.command(name="report")(report)
 app.command()(facts)
 app.add_typer(plan, name="plan")
+app.add_typer(monitor.app)
 
 
 def main() -> None:
@@ -56,8 +58,7 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        for mistake in error.mistakes:
-            typer.secho(f"error: {mistake}", fg="red", err=True)
+        show_mistakes(error)
         sys.exit(error.exit_code)
 
 

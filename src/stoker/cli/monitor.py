@@ -7,6 +7,10 @@ from typing import Annotated
 
 import typer
 
+from stoker.cli import monitor_stack
+from stoker.cli.monitor_demo import demo
+from stoker.cli.monitor_top import top
+
 app = typer.Typer(
     name="monitor",
     help="What the GPUs and the runs of this machine do, for Prometheus and for people.",
@@ -65,6 +69,9 @@ def unit(listen: Listen = LISTEN, web_config: WebConfig = None) -> None:
     typer.echo(unit_text(listen, web_config), nl=False)
 
 
+monitor_stack.add_to(app)
+
+
 def _need_nvml() -> None:
     from importlib.util import find_spec
 
@@ -72,3 +79,7 @@ def _need_nvml() -> None:
 
     if find_spec("pynvml") is None:
         raise UserError("the monitor needs nvidia-ml-py, which is not installed here: pip install 'stoker[monitor]'")
+
+
+app.command()(top)
+app.command()(demo)

@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stoker.errors import UserError
+from stoker.monitor.feed import Feed
 from stoker.monitor.gpu.intervals import Intervals
 from stoker.monitor.machine import Machine
+from stoker.monitor.page.route import PageRoute
+from stoker.monitor.watch import Watch
 from stoker.monitor.web.access import Access
 from stoker.monitor.web.routes import make_routes
 from stoker.monitor.web.server import MonitorServer
@@ -50,8 +53,18 @@ def serve(options: ServeOptions) -> None:
     _check(options.intervals)
     access = Access(options.web_config)
     machine = Machine(options.intervals, [*options.runs, *registries()], simulated=SIMULATION in os.environ)
-    server = MonitorServer(address, make_routes(machine), access)
+    watch = Watch()
+    server = MonitorServer(address, make_routes(machine, PageRoute(watch)), access)
     machine.start()
+    feed = Feed(machine.sample, watch, every=options.intervals.fast)
+    feed.start()
+    answer_until_told(server, access)
+    feed.stop()
+    machine.stop()
+
+
+def answer_until_told(server: MonitorServer, access: Access) -> None:
+    """Answer until SIGTERM or an interrupt."""
     ended = threading.Event()
 
     def end(*_: object) -> None:
@@ -62,7 +75,6 @@ def serve(options: ServeOptions) -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     sys.stderr.write(f"{_greeting(server, access)}\n")
     ended.wait()
-    machine.stop()
 
 
 def parse_listen(text: str) -> tuple[str, int]:

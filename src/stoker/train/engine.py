@@ -185,6 +185,7 @@ class _Engine:
     def _environment(self, settled: Settled, precision: Precision, devices: list[str]) -> dict[str, Any]:
         return {
             "stoker": __version__,
+            "pid": os.getpid(),
             "world_size": self.world.size,
             "devices": devices,
             "threads": torch.get_num_threads(),

@@ -6,10 +6,10 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from stoker.monitor.exposition import CONTENT_TYPE, render
-from stoker.monitor.machine import Machine
-from stoker.monitor.model import to_json
+from stoker.monitor.model import MachineSample, to_json
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,23 @@ class Response:
 Route = Callable[[Request], Response]
 
 
-def make_routes(machine: Machine) -> dict[str, Route]:
+class Watched(Protocol):
+    """A machine, or what plays one."""
+
+    def sample(self) -> MachineSample:
+        """All that is known now."""
+        ...
+
+
+def make_routes(machine: Watched, page: Route | None = None) -> dict[str, Route]:
     """The routes of `stoker monitor serve`.
 
     Args:
         machine: What is watched.
+        page: Answers `/` for people; without it a line says what else there is.
     """
     return {
-        "/": _index,
+        "/": page or _index,
         "/metrics": _Metrics(machine),
         "/sample.json": lambda _: Response(
             json.dumps(to_json(machine.sample())).encode(), "application/json; charset=utf-8"
@@ -64,7 +73,7 @@ def _index(request: Request) -> Response:
 class _Metrics:
     """Answers /metrics, and tells with each answer how long the one before took."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Watched) -> None:
         self._machine = machine
         self._last = 0.0
         render(machine.sample(), 0.0)  # the first one reads the table: that is not for a scrape to wait for
