@@ -72,7 +72,7 @@ def _parsed(series: str) -> tuple[str, dict[str, str]]:
     return match[1], dict(LABEL.findall(match[2] or ""))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def site() -> Iterator[Site]:
     site = Site()
     yield site
@@ -174,10 +174,10 @@ def test_a_server_that_does_not_answer_is_told_and_forgiven(site: Site, tab: Bro
         ("monitor-phone.png", "?lang=en", {"width": 390, "mobile": True, "dark": True}, 1500),
     ],
 )
-def test_pictures_of_the_documentation(tab: Browser, name: str, query: str, look: dict[str, Any], height: int) -> None:
-    site = Site()
+def test_pictures_of_the_documentation(
+    site: Site, tab: Browser, name: str, query: str, look: dict[str, Any], height: int
+) -> None:
     tab.show(height=900, **look)
     tab.open(site.address(query))
     assert tab.run("document.documentElement.scrollWidth") == look["width"], "it has to be scrolled sideways"
     keep_png(name, tab.picture(height=height))
-    site.stop()
