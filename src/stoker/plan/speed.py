@@ -17,8 +17,6 @@ from stoker.plan.simulate import Timeline, play, slowdown
 from stoker.plan.trace.log import Trace
 from stoker.plan.trace.run import stages_to_trace
 
-_STATES: Mapping[str, int] = {"sgd": 1, "adafactor": 0}
-
 
 @dataclass(frozen=True)
 class Range:
@@ -116,7 +114,6 @@ def plan_speed(traces: Sequence[Trace], layout: Layout, gpu: Gpu, conditions: Co
     if tokens is not None:
         per_gpu = Range(*(rate * tokens / layout.ranks for rate in (rates.expected, rates.low, rates.high)))
     done = _flops(traces, layout) / times.expected
-    states = _STATES.get(facts.optimizer, 2)
     return SpeedPlan(
         step_seconds=times,
         samples_per_second=rates,
@@ -126,7 +123,7 @@ def plan_speed(traces: Sequence[Trace], layout: Layout, gpu: Gpu, conditions: Co
         parts=main.parts,
         bound=bound,
         by_kind=main.timeline.by_kind,
-        goodput=goodput(traces[0].parameters, states, layout.ranks, storage_gbs=given.storage_gbs),
+        goodput=goodput(traces[0].parameters, traces[0].states(), layout.ranks, storage_gbs=given.storage_gbs),
         assumptions=_assumptions(gpu, layout, given, facts.precision),
     )
 

@@ -77,6 +77,11 @@ class Workload:
         pieces: Whether `build` can make one stage of a pipeline and one shard of tensor parallelism.
         hidden: Shape of the activations between stages for a micro-batch; None without pipeline.
         parallelize: Shards the matrices over a mesh of tensor parallel ranks, where `pieces` is not set.
+        make_optimizer: Makes the optimizer of a model on a device (`cuda` or `cpu`); None for the one that
+            `optimizer` names.
+        keep_batch: Whether the batch is held until the next one is there, rather than dropped after the
+            forward pass.
+        rescale: Whether gradients are multiplied by a factor that is known only after the backward pass.
         notes: What is assumed.
     """
 
@@ -98,6 +103,9 @@ class Workload:
     pieces: bool = False
     hidden: Callable[[int], tuple[int, ...]] | None = None
     parallelize: Callable[[nn.Module, Any], None] | None = None
+    make_optimizer: Callable[[nn.Module, str], torch.optim.Optimizer] | None = None
+    keep_batch: bool = False
+    rescale: bool = False
     notes: tuple[str, ...] = field(default=())
 
     def with_(self, **changes: Any) -> Workload:

@@ -29,11 +29,9 @@ import torch.distributed as dist
 from torch import nn
 from torch._guards import active_fake_mode
 from torch._subclasses import fake_tensor as fake_tensor_module
-from torch._subclasses.fake_tensor import DataDependentOutputException as DataDependentError
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 
 __all__ = [
-    "DataDependentError",
     "FakeStream",
     "FakeTensor",
     "FakeTensorMode",
@@ -48,6 +46,7 @@ __all__ = [
     "group_ranks",
     "inside_sharding_propagation",
     "is_view",
+    "multiply_all",
     "on_stream_event",
     "outside_fake_mode",
     "pretend_cuda",
@@ -539,6 +538,12 @@ def watch_storage_resize(listener: Callable[[torch.UntypedStorage, int], None]) 
 def unscale(gradients: list[torch.Tensor], found: torch.Tensor, scale: torch.Tensor) -> None:
     """What `GradScaler` runs over the gradients."""
     torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, scale)
+
+
+@torch.no_grad()
+def multiply_all(tensors: list[torch.Tensor], factor: torch.Tensor) -> None:
+    """Multiply every tensor in place by a scalar on its device, in few kernels."""
+    torch._foreach_mul_(tensors, factor)
 
 
 def self_test(device: str) -> None:

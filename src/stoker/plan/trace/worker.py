@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import resource
 import sys
 import time
 import traceback
@@ -57,6 +58,7 @@ def _traces(request: Request) -> list[Any]:
     from stoker.plan.trace.step import trace_step
 
     workload = request.source.make()
+    resident = _resident_bytes()
     traces: list[Any] = []
     for stage in request.stages:
         started = time.perf_counter()
@@ -66,7 +68,13 @@ def _traces(request: Request) -> list[Any]:
         finally:
             gc.enable()
         traces[-1].seconds = time.perf_counter() - started
+        traces[-1].resident = resident
     return traces
+
+
+def _resident_bytes() -> int:
+    """Physical memory of this process (proc(5), statm: pages in RAM)."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def _failure(error: Exception) -> Failure:
