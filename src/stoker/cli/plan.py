@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from stoker.cli import plan_memory
+from stoker.cli import plan_memory, plan_search
 
 if TYPE_CHECKING:
     from stoker.plan.power import PowerPlan
@@ -25,6 +25,7 @@ Format = Literal["text", "json"]
 
 plan.command()(plan_memory.memory)
 plan.command()(plan_memory.speed)
+plan.command()(plan_search.search)
 plan.command()(plan_memory.calibrate)
 
 

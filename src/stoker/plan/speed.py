@@ -128,9 +128,17 @@ def plan_speed(traces: Sequence[Trace], layout: Layout, gpu: Gpu, conditions: Co
     )
 
 
+def expected_seconds(traces: Sequence[Trace], layout: Layout, roofline: Roofline, conditions: Conditions) -> float:
+    """Step time that is expected, without its range: for comparing many layouts on one GPU."""
+    return _priced(traces, layout, roofline, conditions).seconds
+
+
 def _step(traces: Sequence[Trace], layout: Layout, gpu: Gpu, given: Conditions, side: Side) -> _Step:
-    facts = traces[0].facts
-    roofline = Roofline(gpu, tf32=facts.precision == "tf32", side=side)
+    return _priced(traces, layout, Roofline(gpu, tf32=traces[0].facts.precision == "tf32", side=side), given)
+
+
+def _priced(traces: Sequence[Trace], layout: Layout, roofline: Roofline, given: Conditions) -> _Step:
+    gpu = roofline.gpu
     network = Network(find_link(gpu.fabric), find_link(given.network), given.gpus_per_node, given.gpus_per_port)
     timelines = [play(one, roofline, network) for one in traces]
     if layout.pipeline > 1:

@@ -113,7 +113,14 @@ class Workload:
         return replace(self, **changes)
 
 
-def load_workload(target: str, *, micro_batch: int = 1, image_size: int = 224, sequence: int | None = None) -> Workload:
+def load_workload(
+    target: str,
+    *,
+    micro_batch: int = 1,
+    image_size: int = 224,
+    sequence: int | None = None,
+    layers: int | None = None,
+) -> Workload:
     """Find the workload that a target on the command line names.
 
     Args:
@@ -122,6 +129,7 @@ def load_workload(target: str, *, micro_batch: int = 1, image_size: int = 224, s
         micro_batch: Samples per rank and forward pass.
         image_size: Height and width of images for torchvision models.
         sequence: Tokens per sample for language models; the longest the model allows by default.
+        layers: Layers of a language model, where not as many as its config says.
 
     Raises:
         UserError: If there is no such thing.
@@ -131,6 +139,8 @@ def load_workload(target: str, *, micro_batch: int = 1, image_size: int = 224, s
         from stoker.plan.models.language import language_workload
 
         config = read_config(Path(target))
+        if layers is not None:
+            config = replace(config, layers=layers)
         return language_workload(config, micro_batch=micro_batch, sequence=sequence)
     if ":" in target:
         return callable_workload(target, micro_batch=micro_batch)

@@ -24,13 +24,14 @@ def main(request_path: str, reply_path: str) -> None:
     warnings.simplefilter("ignore")
     with Path(request_path).open("rb") as file:
         request: Request = pickle.load(file)
-    reply = answer(request)
+    problem = prepare(request)
+    reply = Reply([], problem) if problem is not None else answer(request)
     with Path(reply_path).open("wb") as file:
         pickle.dump(reply, file, protocol=pickle.HIGHEST_PROTOCOL)
 
 
-def answer(request: Request) -> Reply:
-    """Trace every stage asked for; what cannot be traced becomes a `Failure`."""
+def prepare(request: Request) -> Failure | None:
+    """Let this process believe that it has the GPUs asked for; the reason if it cannot."""
     try:
         from stoker.plan.trace import torch_private
 
@@ -45,7 +46,12 @@ def answer(request: Request) -> Reply:
         torch_private.replace_module_apply()
         torch_private.self_test(request.device)
     except Exception as error:
-        return Reply([], Failure("torch", f"this build of torch cannot trace on fake GPUs: {error}", ""))
+        return Failure("torch", f"this build of torch cannot trace on fake GPUs: {error}", "")
+    return None
+
+
+def answer(request: Request) -> Reply:
+    """Trace every stage asked for; what cannot be traced becomes a `Failure`. After `prepare`."""
     try:
         return Reply(_traces(request), None)
     except UserError as error:
