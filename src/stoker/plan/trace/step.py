@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import time
 from collections.abc import Generator, Iterator
@@ -61,6 +62,7 @@ def trace_step(workload: Workload, layout: Layout, device: str, *, stage: int = 
         steps: Steps; the first creates the optimizer state, the second is as all others.
     """
     started = time.perf_counter()
+    private.reset_streams()
     recorder = Recorder(device)
     recorder.trace.steps = steps
     mesh = _make_mesh(layout, device, stage)
@@ -73,6 +75,7 @@ def trace_step(workload: Workload, layout: Layout, device: str, *, stage: int = 
                 _step(rank)
             recorder.phase = "setup"
     trace = recorder.trace
+    trace.sort_releases()
     trace.facts = _facts(rank)
     trace.seconds = time.perf_counter() - started
     return trace
@@ -99,8 +102,12 @@ def _facts(rank: _Rank) -> Facts:
     )
 
 
+@functools.cache
 def _make_mesh(layout: Layout, device: str, stage: int) -> Any:
-    """The device mesh of this rank, pipeline outermost and tensor parallel innermost; None for one rank."""
+    """The device mesh of this rank, pipeline outermost and tensor parallel innermost; None for one rank.
+
+    Made once per process: DTensor remembers the groups of the first mesh and asks for them by name.
+    """
     if layout.ranks == 1:
         return None
     from torch.distributed.device_mesh import init_device_mesh

@@ -51,6 +51,7 @@ __all__ = [
     "on_stream_event",
     "outside_fake_mode",
     "pretend_cuda",
+    "reset_streams",
     "self_test",
     "storage_key",
     "unscale",
@@ -188,6 +189,12 @@ def use_stream(stream: FakeStream | None) -> Generator[None]:
         yield
     finally:
         _timeline.current = previous
+
+
+def reset_streams() -> None:
+    """Number streams and events from the start again, for another trace in the same process."""
+    _timeline.streams = _timeline.next_event = 1
+    _timeline.current = _timeline.default
 
 
 def current_stream() -> int:
