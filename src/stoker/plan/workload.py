@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -76,6 +77,8 @@ class Workload:
         bucket_view: Whether DDP keeps gradients in its buckets (`gradient_as_bucket_view`).
         pieces: Whether `build` can make one stage of a pipeline and one shard of tensor parallelism.
         hidden: Shape of the activations between stages for a micro-batch; None without pipeline.
+        depth: Blocks that the model repeats, over all stages; 0 where that is not known.
+        build_at: As `build`, for a model with another number of blocks: what a trace of a deep model is made from.
         parallelize: Shards the matrices over a mesh of tensor parallel ranks, where `pieces` is not set.
         make_optimizer: Makes the optimizer of a model on a device (`cuda` or `cpu`); None for the one that
             `optimizer` names.
@@ -102,6 +105,8 @@ class Workload:
     bucket_view: bool = False
     pieces: bool = False
     hidden: Callable[[int], tuple[int, ...]] | None = None
+    depth: int = 0
+    build_at: Callable[[int, Piece], nn.Module] | None = None
     parallelize: Callable[[nn.Module, Any], None] | None = None
     make_optimizer: Callable[[nn.Module, str], torch.optim.Optimizer] | None = None
     keep_batch: bool = False
@@ -111,6 +116,16 @@ class Workload:
     def with_(self, **changes: Any) -> Workload:
         """The same with some things changed."""
         return replace(self, **changes)
+
+    def at_depth(self, depth: int) -> Workload:
+        """The same with another number of repeated blocks.
+
+        Raises:
+            ValueError: If it cannot be built at another depth.
+        """
+        if self.build_at is None:
+            raise ValueError(f"{self.name} cannot be built at another depth")
+        return replace(self, depth=depth, build=functools.partial(self.build_at, depth))
 
 
 def load_workload(

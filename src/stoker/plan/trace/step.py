@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import time
 from collections.abc import Generator, Iterator
@@ -62,9 +63,10 @@ def trace_step(workload: Workload, layout: Layout, device: str, *, stage: int = 
         steps: Steps; the first creates the optimizer state, the second is as all others.
     """
     started = time.perf_counter()
+    private.reset_streams()
     recorder = Recorder(device)
     recorder.trace.steps = steps
-    mesh = _make_mesh(layout, device, stage)
+    mesh = _make_mesh(layout, device)
     with private.FakeTensorMode(allow_non_fake_inputs=True):
         rank = _set_up(workload, layout, recorder, mesh, stage)
         with _naming(rank), recorder.recording():
@@ -74,6 +76,7 @@ def trace_step(workload: Workload, layout: Layout, device: str, *, stage: int = 
                 _step(rank)
             recorder.phase = "setup"
     trace = recorder.trace
+    trace.sort_releases()
     trace.facts = _facts(rank)
     trace.seconds = time.perf_counter() - started
     return trace
@@ -100,13 +103,18 @@ def _facts(rank: _Rank) -> Facts:
     )
 
 
-def _make_mesh(layout: Layout, device: str, stage: int) -> Any:
-    """The device mesh of this rank, pipeline outermost and tensor parallel innermost; None for one rank."""
+@functools.cache
+def _make_mesh(layout: Layout, device: str) -> Any:
+    """The device mesh, pipeline outermost and tensor parallel innermost; None for one rank.
+
+    Made once per process: DTensor remembers the groups of the first mesh and asks for them by name. The rank
+    that is traced is always the first: which stage it has is said when the model is built.
+    """
     if layout.ranks == 1:
         return None
     from torch.distributed.device_mesh import init_device_mesh
 
-    private.fake_process_group(layout.ranks, stage * (layout.ranks // layout.pipeline))
+    private.fake_process_group(layout.ranks)
     sizes = (layout.pipeline, layout.replicate, layout.shard, layout.tensor)
     return init_device_mesh(device, sizes, mesh_dim_names=DIMENSIONS)
 

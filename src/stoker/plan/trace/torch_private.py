@@ -50,6 +50,7 @@ __all__ = [
     "on_stream_event",
     "outside_fake_mode",
     "pretend_cuda",
+    "reset_streams",
     "self_test",
     "storage_key",
     "unscale",
@@ -187,6 +188,12 @@ def use_stream(stream: FakeStream | None) -> Generator[None]:
         yield
     finally:
         _timeline.current = previous
+
+
+def reset_streams() -> None:
+    """Number streams and events from the start again, for another trace in the same process."""
+    _timeline.streams = _timeline.next_event = 1
+    _timeline.current = _timeline.default
 
 
 def current_stream() -> int:
@@ -395,13 +402,18 @@ def replace_module_apply() -> None:
 # Distributed: a process group that talks to nobody, meshes and DTensor under fake tensors
 
 
-def fake_process_group(world_size: int, rank: int) -> None:
-    """Start a process group of `world_size` ranks of which only this one exists."""
+def fake_process_group(world_size: int) -> None:
+    """Start a process group of `world_size` ranks of which only the first exists.
+
+    One of that size is kept: DTensor remembers groups by name, from one trace of a process to the next.
+    """
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     if dist.is_initialized():
+        if dist.get_world_size() == world_size:
+            return
         dist.destroy_process_group()
-    dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world_size)
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=world_size)
     _make_meshes_real()
     _mark_sharding_propagation()
 

@@ -5,6 +5,7 @@ Run as `python -m stoker.plan.trace.worker request reply`; both are files of `st
 
 from __future__ import annotations
 
+import functools
 import gc
 import pickle
 import resource
@@ -13,9 +14,10 @@ import time
 import traceback
 import warnings
 from pathlib import Path
-from typing import Any
 
 from stoker.errors import UserError
+from stoker.plan.trace.extrapolate import blocks_of_stage, from_shallow
+from stoker.plan.trace.log import Trace
 from stoker.plan.trace.run import Failure, Reply, Request
 
 
@@ -60,19 +62,28 @@ def answer(request: Request) -> Reply:
         return Reply([], _failure(error))
 
 
-def _traces(request: Request) -> list[Any]:
+def _traces(request: Request) -> list[Trace]:
     from stoker.plan.trace.step import trace_step
 
-    workload = request.source.make()
+    workload, layout = request.source.make(), request.layout
     resident = _resident_bytes()
-    traces: list[Any] = []
-    for stage in request.stages:
-        started = time.perf_counter()
+
+    def at_depth(depth: int, stage: int) -> Trace:
+        pieces = layout.pipeline * layout.interleave
+        made = workload.at_depth(depth * pieces) if depth else workload
         gc.disable()  # a step makes many short-lived objects and few cycles: collecting them costs a third
         try:
-            traces.append(trace_step(workload, request.layout, request.device, stage=stage, steps=request.steps))
+            return trace_step(made, layout, request.device, stage=stage, steps=request.steps)
         finally:
             gc.enable()
+
+    traces: list[Trace] = []
+    for stage in request.stages:
+        started = time.perf_counter()
+        wanted = 0 if request.full else blocks_of_stage(workload, layout, stage)
+        period = 2 if workload.checkpointing == "selective-layer" else 1
+        found = from_shallow(functools.partial(at_depth, stage=stage), wanted, period)
+        traces.append(at_depth(0, stage) if found is None else found)
         traces[-1].seconds = time.perf_counter() - started
         traces[-1].resident = resident
     return traces
