@@ -106,7 +106,8 @@ def _print(task: Task, found: Found, output: str) -> None:
         return
     from rich.console import Console
 
-    console = Console(soft_wrap=True)
+    console = Console()
+    console.width = max(console.width, 160)  # a terminal that is narrower breaks the lines itself
     typer.echo(f"{task.family.name}: {goal.global_batch} samples per step, {goal.samples:,.4g} samples in all")
     if found.options:
         console.print(table_of(found, goal))

@@ -33,7 +33,7 @@ class Family(Protocol):
 
     @property
     def checkpointings(self) -> tuple[Checkpointing, ...]:
-        """What may be computed again."""
+        """What may be computed again; the first is none."""
         ...
 
     def source(self, layout: Layout, shape: Shape, layers: int | None = None) -> Source:

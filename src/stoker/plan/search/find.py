@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from stoker.errors import UserError
@@ -35,6 +34,8 @@ ROUNDS = 3
 
 Kind = tuple[Precision, bool]
 """What a trace depends on of a GPU: the number format, and whether it has flash attention."""
+Cut = tuple[int, int]
+"""Ranks of a tensor parallel group, and stages of the pipeline."""
 Tell = Callable[[str, int, int], None]
 """Is told what is done, how much of it, and of how much."""
 
@@ -65,10 +66,13 @@ class _Place:
     candidates: list[_Candidate] = field(default_factory=list[_Candidate])
     floors: dict[Layout, float] = field(default_factory=dict[Layout, float])
 
-    def bar(self, count: int) -> float:
-        """Seconds that a layout must beat to be among the best so many."""
-        times = sorted(one.seconds for one in self.candidates)
-        return times[count - 1] if len(times) >= count else float("inf")
+    def contends(self, layout: Layout, count: int) -> bool:
+        """Whether a layout may be among the best so many: without checkpointing, and if memory were no matter."""
+        best: dict[Layout, float] = {}
+        for one in self.candidates:
+            best[one.sketch.layout] = min(one.seconds, best.get(one.sketch.layout, one.seconds))
+        times = sorted(best.values())
+        return len(times) < count or self.floors[layout] <= times[count - 1]
 
 
 @dataclass
@@ -91,7 +95,7 @@ class Search:
     workers: int = 2
     tell: Tell = lambda _what, _done, _all: None
     _notes: list[str] = field(default_factory=list[str])
-    _pools: dict[Kind, TracePool] = field(default_factory=dict[Kind, TracePool])
+    _pool: TracePool = field(init=False)
     _tried: int = 0
 
     def run(self, places: Sequence[Servers]) -> Found:
@@ -102,14 +106,11 @@ class Search:
         """
         options: list[Option] = []
         done: set[str] = set()
-        with ExitStack() as stack:
-            for kind in {self._kind(place.gpu): place.gpu for place in places}.items():
-                self._pools[kind[0]] = stack.enter_context(TracePool(kind[1], self.workers))
-            for group in _by_size(places):
-                left = [place for place in group if place.gpu.name not in done]
-                found = self._search_group(left) if left else []
-                options += found
-                done |= {option.servers.gpu.name for option in found if self._in_time(option)}
+        for group in _by_size(places):
+            left = [place for place in group if place.gpu.name not in done]
+            found = self._search_group(left)
+            options += found
+            done |= {option.servers.gpu.name for option in found if self._in_time(option)}
         return Found(tuple(options), self._tried, tuple(dict.fromkeys(self._notes)))
 
     def _in_time(self, option: Option) -> bool:
@@ -124,23 +125,23 @@ class Search:
         options: list[Option] = []
         for kind in dict.fromkeys(self._kind(one.gpu) for one in servers):
             own = [one for one in servers if self._kind(one.gpu) == kind]
-            options += self._trace_finalists(self._sketch(own, kind), kind)
+            with TracePool(own[0].gpu, self.workers) as self._pool:
+                options += self._trace_finalists(self._sketch(own, kind))
         return options
 
     # ------------------------------------------------------------------ estimates
 
     def _sketch(self, servers: Sequence[Servers], kind: Kind) -> list[_Place]:
-        """Sketch every layout that can be among the best on any of the servers."""
-        wanted = [
-            layout
-            for layout in layouts(servers[0].gpus, servers[0].gpus_per_server, self.family.cuts)
-            if shapes(layout, self.goal.global_batch)
-        ]
-        if not wanted:
+        """Sketch every layout that can be among the best on any of the servers.
+
+        Layouts are tried from the least cut to the most: twice the ranks of a tensor parallel group talk more,
+        twice the stages idle more, so a cut whose layouts all lag behind is not cut further.
+        """
+        by_cut = self._layouts_by_cut(servers[0])
+        if not by_cut:
             self._notes.append(f"{servers[0].gpus} GPUs are more than samples in a step: {self.goal.global_batch}")
             return []
-        whole = [layout for layout in wanted if layout.tensor == layout.pipeline == 1]
-        first = max(whole or wanted, key=lambda one: one.shard)
+        first = max(next(iter(by_cut.values())), key=lambda layout: layout.shard)
         probe = self._sketch_all([(first, "none")], kind)[0]
         if probe is None:
             raise UserError(f"{self.family.name} cannot be searched: {self._notes[-1]}")
@@ -149,30 +150,43 @@ class Search:
             for one in servers
             if self._can_be_in_time(one, probe, kind[0])
         ]
-        most = max((place.servers.gpu.memory_bytes for place in places), default=0)
-        rest = [one for one in wanted if one != first and self._least_bytes(one, probe) <= most]
-        plain = self._sketch_all([(layout, "none") for layout in rest], kind) if places else []
-        kept = [sketch for sketch in (probe, *plain) if sketch is not None]
-        self._weigh(places, kept, kind)
-        self._sketch_recomputing(places, [sketch.layout for sketch in kept], kind)
+        self._weigh(places, [probe], kind)
+        cuts = [next(iter(by_cut))] if places else []
+        for cut in cuts:  # grows while it is walked
+            if self._sketch_cut(places, by_cut[cut], probe, kind):
+                cuts += [further for further in by_cut if further not in cuts and _is_next(cut, further)]
         for place in places:
             place.candidates.sort(key=lambda one: one.seconds)
             if not place.candidates:
                 self._notes.append(f"nothing fits on {place.servers}")
         return places
 
-    def _sketch_recomputing(self, places: Sequence[_Place], left: list[Layout], kind: Kind) -> None:
-        """Checkpointing never makes a step faster: a layout too slow without it is too slow with it."""
-        kinds = [one for one in self.family.checkpointings if one != "none"]
+    def _layouts_by_cut(self, servers: Servers) -> dict[Cut, list[Layout]]:
+        found: dict[Cut, list[Layout]] = {}
+        for layout in layouts(servers.gpus, servers.gpus_per_server, self.family.cuts):
+            if shapes(layout, self.goal.global_batch):
+                found.setdefault((layout.tensor, layout.pipeline), []).append(layout)
+        return dict(sorted(found.items()))
 
-        def may_win(layout: Layout) -> bool:
-            return any(place.floors[layout] < place.bar(self.finalists) for place in places)
+    def _sketch_cut(self, places: Sequence[_Place], wanted: list[Layout], probe: Sketch, kind: Kind) -> bool:
+        """Sketch the layouts of one cut; whether any contends, or none could hold the model.
 
-        left = sorted(left, key=lambda layout: min((place.floors[layout] for place in places), default=0.0))
-        while batch := [layout for layout in left if may_win(layout)][: self.workers]:
-            left = [layout for layout in left if layout not in batch]
-            found = self._sketch_all([(layout, one) for layout in batch for one in kinds], kind)
-            self._weigh(places, [sketch for sketch in found if sketch is not None], kind)
+        Checkpointing never makes a step faster: a layout that lags behind without it does so with it.
+        """
+        most = max(place.servers.gpu.memory_bytes for place in places)
+        able = [layout for layout in wanted if self._least_bytes(layout, probe) <= most]
+        new: list[tuple[Layout, Checkpointing]] = [(one, "none") for one in able if one != probe.layout]
+        found = [sketch for sketch in self._sketch_all(new, kind) if sketch is not None]
+        self._weigh(places, found, kind)
+        known = [sketch.layout for sketch in found] + [one for one in able if one == probe.layout]
+
+        def contending() -> list[Layout]:
+            return [one for one in known if any(place.contends(one, self.finalists) for place in places)]
+
+        kinds = self.family.checkpointings[1:]
+        again: list[tuple[Layout, Checkpointing]] = [(layout, how) for layout in contending() for how in kinds]
+        self._weigh(places, [sketch for sketch in self._sketch_all(again, kind) if sketch is not None], kind)
+        return not known or bool(contending())
 
     def _weigh(self, places: Sequence[_Place], sketches: Sequence[Sketch], kind: Kind) -> None:
         """Estimate every shape of the sketches on every place, and keep what may fit."""
@@ -195,7 +209,7 @@ class Search:
             for index, (layout, checkpointing) in enumerate(wanted)
             for corner in self._corners(layout)
         ]
-        replies = self._trace([(layout, shape, corner[0]) for _, corner, layout, shape in jobs], kind, "sketches")
+        replies = self._trace([(layout, shape, corner[0]) for _, corner, layout, shape in jobs], "sketches")
         found: list[dict[Corner, Sequence[Trace]]] = [{} for _ in wanted]
         failed: set[int] = set()
         for (index, corner, layout, _), reply in zip(jobs, replies, strict=True):
@@ -204,9 +218,8 @@ class Search:
                 self._notes.append(f"{layout} was left out: {reply.failure.message}")
             else:
                 found[index][corner] = reply.traces
-        pool_gpu = self._pools[kind].gpu
         return [
-            None if index in failed else make_sketch(layout, found[index], checkpointing, pool_gpu)
+            None if index in failed else make_sketch(layout, found[index], checkpointing, self._pool.gpu)
             for index, (layout, checkpointing) in enumerate(wanted)
         ]
 
@@ -215,7 +228,10 @@ class Search:
         depths = [0]
         if self.family.layers is not None:
             stages = layout.pipeline
-            depths = [depth for depth in (2 * stages, 3 * stages) if depth <= self.family.layers] or [stages]
+            least = 2 if layout.shard > 1 and stages == 1 else 1  # FSDP2 treats the last block unlike the others
+            depths = [depth * stages for depth in (least, least + 1) if depth * stages <= self.family.layers] or [
+                stages
+            ]
         return [(depth, size) for depth in depths for size in sorted({sizes[0], sizes[-1]})]
 
     def _corner_shape(
@@ -244,7 +260,7 @@ class Search:
 
     # ------------------------------------------------------------------ full traces
 
-    def _trace_finalists(self, places: Sequence[_Place], kind: Kind) -> list[Option]:
+    def _trace_finalists(self, places: Sequence[_Place]) -> list[Option]:
         """Trace the best of each place in full; the next best where none of them fits."""
         options: list[Option] = []
         kept: dict[tuple[Layout, Shape], Reply] = {}
@@ -252,7 +268,7 @@ class Search:
         for _ in range(ROUNDS):
             chosen = [(place, _take(place.candidates, self.finalists)) for place in waiting]
             new = list(dict.fromkeys(one.key for _, picks in chosen for one in picks if one.key not in kept))
-            replies = self._trace([(layout, shape, 0) for layout, shape in new], kind, "full traces")
+            replies = self._trace([(layout, shape, 0) for layout, shape in new], "full traces")
             kept.update(zip(new, replies, strict=True))
             waiting = []
             for place, picks in chosen:
@@ -283,10 +299,10 @@ class Search:
             worst_hours=samples / speed.samples_per_second.low / share / 3600,
         )
 
-    def _trace(self, wanted: Sequence[tuple[Layout, Shape, int]], kind: Kind, what: str) -> list[Reply]:
+    def _trace(self, wanted: Sequence[tuple[Layout, Shape, int]], what: str) -> list[Reply]:
         jobs = [(self.family.source(layout, shape, depth or None), layout) for layout, shape, depth in wanted]
         count = iter(range(1, len(jobs) + 1))
-        return self._pools[kind].trace(jobs, done=lambda _: self.tell(what, next(count), len(jobs)))
+        return self._pool.trace(jobs, done=lambda _: self.tell(what, next(count), len(jobs)))
 
 
 def best_precision(gpu: Gpu) -> Precision:
@@ -296,9 +312,18 @@ def best_precision(gpu: Gpu) -> Precision:
     return "fp16" if gpu.capability >= (7, 0) else "fp32"
 
 
+def _is_next(cut: Cut, further: Cut) -> bool:
+    """Whether a cut is the other one with the next larger groups, or the next more stages."""
+    (tensor, stages), (more_tensor, more_stages) = cut, further
+    return (more_tensor == 2 * tensor and more_stages == stages) or (
+        more_tensor == tensor and more_stages == 2 * stages
+    )
+
+
 def _take(found: list[_Candidate], count: int) -> list[_Candidate]:
-    """Take the best out of a list, and the best plain one, which training can run as it is."""
-    taken = found[:count]
+    """Take the best layouts out of a list, and the best plain one, which training can run as it is."""
+    firsts = {one.sketch.layout: one for one in reversed(found)}
+    taken = sorted(firsts.values(), key=lambda one: one.seconds)[:count]
     plain = next((one for one in found if one.plain), None)
     if plain is not None and plain not in taken:
         taken.append(plain)

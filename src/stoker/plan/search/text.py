@@ -34,7 +34,9 @@ def table_of(found: Found, goal: Goal) -> Table:
         "cost",
     )
     for name in names if priced else names[:-1]:
-        table.add_column(name, justify="left" if name in ("", "GPUs", "layout", "checkpointing") else "right")
+        table.add_column(
+            name, no_wrap=True, justify="left" if name in ("", "GPUs", "layout", "checkpointing") else "right"
+        )
     for option in _ordered(found.options, winner):
         mark = ">" if option is winner else "*" if option in stars else ""
         style = "dim" if not option.fits else "bold" if option is winner else ""

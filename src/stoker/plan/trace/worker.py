@@ -46,6 +46,7 @@ def prepare(request: Request) -> Failure | None:
                 count=min(8, request.layout.ranks),
             )
         torch_private.replace_module_apply()
+        torch_private.add_missing_fake_kernels()
         torch_private.self_test(request.device)
     except Exception as error:
         return Failure("torch", f"this build of torch cannot trace on fake GPUs: {error}", "")
