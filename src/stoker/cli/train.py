@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stoker.cli.failure import cause_told
 from stoker.cli.lazy_help import LazyHelpCommand
 from stoker.errors import ExitCode, UserError
 
@@ -80,10 +81,11 @@ def train(
         _plan(loaded, count, keep=not dry_run)
     if dry_run:
         return
-    if ranks is not None or count == 1:
-        _train_here(loaded, is_first=is_first, launched=launched is not None)
-    else:
-        _launch(loaded, count)
+    with cause_told(Path(loaded.spec.output), None if ranks is None else ranks.rank):
+        if ranks is not None or count == 1:
+            _train_here(loaded, is_first=is_first, launched=launched is not None)
+        else:
+            _launch(loaded, count)
 
 
 def _need_torch() -> None:
