@@ -36,7 +36,8 @@ class Exporter:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        command = [sys.executable, "-m", "stoker", "monitor", "serve", "--listen", f"127.0.0.1:{self.port}"]
+        # -P: the installed command does not look into the present folder either, unlike plain `python -m`.
+        command = [sys.executable, "-P", "-m", "stoker", "monitor", "serve", "--listen", f"127.0.0.1:{self.port}"]
         self.process = subprocess.Popen([*command, *map(str, words)], stderr=subprocess.PIPE, text=True)
 
     def get(self, path: str = "/metrics") -> str:
@@ -87,7 +88,6 @@ def test_gpus_are_served_and_it_ends_when_told(
     simulated("h100", 8)
     (tmp_path / "json.py").write_text("raise SystemExit('a file of the present folder was taken for a library')")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONSAFEPATH", "1")  # as the installed command starts, unlike `python -m`
     started = exporter("--interval", 0.5)
     until(lambda: len(started.series("stoker_gpu_power_watts")) == 8)
     sample = json.loads(started.get("/sample.json"))
