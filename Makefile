@@ -11,6 +11,7 @@ run: $(READY)  ## Train the digits example with 2 processes, and say what came o
 	$(BIN)/stoker train examples/digits/run.yaml --processes 2 output=runs/digits-$$(date +%Y%m%d-%H%M%S)
 
 test: $(READY)  ## Rules and tests.
+	scripts/services
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo

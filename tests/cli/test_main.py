@@ -15,9 +15,15 @@ from stoker._version import __version__
 from stoker.cli.main import app
 from stoker.train.spec.load import all_keys
 
+PLANNED = [
+    "TARGET", "OVERRIDES", "--gpu", "--gpus", "--layout", "--precision", "--checkpointing", "--micro-batch",
+    "--accumulation", "--optimizer", "--sequence", "--image-size", "--compile", "--profile", "--format",
+]  # fmt: skip
+"""What `plan memory` and `plan speed` share."""
+
 VERBS = {
     "": ["--version", "--install-completion", "--show-completion"],
-    "train": ["RUN_FILE", "OVERRIDES", "--processes -n", "--dry-run", "--explain", "--launched"],
+    "train": ["RUN_FILE", "OVERRIDES", "--processes -n", "--dry-run", "--plan", "--explain", "--launched"],
     "schema": ["WHAT", "--format"],
     "report": ["RUNS", "--format", "--out"],
     "facts": ["TABLE", "--filter", "--where", "--columns", "--sources", "--format"],
@@ -27,6 +33,16 @@ VERBS = {
     "doctor hang": ["--pid", "--run", "--format", "--lang"],
     "doctor examine": ["THINGS", "--format", "--lang"],
     "doctor log": ["FILE", "--context", "--format", "--lang"],
+    "monitor": [],
+    "monitor serve": ["--listen", "--web-config", "--interval", "--slow-interval", "--limit", "--runs"],
+    "monitor top": ["--every", "--demo", "--lang"],
+    "monitor demo": ["--listen"],
+    "monitor unit": ["--listen", "--web-config"],
+    "monitor render": ["FOLDER", "--target -t", "--notify", "--set", "--guides", "--prometheus", "--alertmanager"],
+    "monitor up": [
+        "--dir", "--target -t", "--notify", "--set", "--guides", "--host", "--port", "--keep-days",
+    ],
+    "monitor relay": ["NOTIFY", "--listen"],
     "plan": [],
     "plan versions": [
         "--gpu", "--this-machine", "--lspci", "--driver", "--driver-may-change", "--os", "--glibc", "--python",
@@ -34,18 +50,23 @@ VERBS = {
         "--as", "--check", "--check-python", "--format",
     ],
     "plan power": [
-        "--server", "--gpu", "--count", "--other-watts", "--supplies", "--spare", "--volts", "--phases", "--breaker",
-        "--load", "--pue", "--price", "--format",
+        "--server", "--gpu", "--count", "--other-watts", "--supplies", "--spare", "--volts", "--phases", "--feeds",
+        "--breaker", "--load", "--pue", "--price", "--format",
     ],
-    "plan memory": [
-        "TARGET", "--gpu", "--gpus", "--layout", "--precision", "--checkpointing", "--micro-batch",
-        "--accumulation", "--optimizer", "--sequence", "--image-size", "--compile", "--expandable-segments",
-        "--format",
+    "plan compare": [
+        "CARDS", "--model", "--gpus", "--layout", "--precision", "--checkpointing", "--micro-batch", "--sequence",
+        "--image-size", "--price", "--html", "--format",
     ],
-    "plan speed": [
-        "TARGET", "--gpu", "--gpus", "--layout", "--precision", "--checkpointing", "--micro-batch",
-        "--accumulation", "--optimizer", "--sequence", "--image-size", "--compile", "--network",
-        "--gpus-per-node", "--loader-rate", "--storage-gbs", "--profile", "--format",
+    "plan topology": [
+        "SERVER", "--gpu", "--servers", "--dataset-gb", "--samples", "--bytes-per-sample", "--samples-per-second",
+        "--epochs", "--fill-hours", "--format",
+    ],
+    "plan memory": [*PLANNED, "--expandable-segments"],
+    "plan speed": [*PLANNED, "--network", "--gpus-per-node", "--loader-rate", "--storage-gbs"],
+    "plan search": [
+        "TARGET", "OVERRIDES", "--gpu", "--servers", "--gpus-per-server", "--network", "--deadline", "--tokens",
+        "--samples", "--global-batch", "--price", "--precision", "--optimizer", "--sequence", "--image-size",
+        "--finalists", "--write", "--format",
     ],
     "plan calibrate": ["--output -o", "--device"],
 }  # fmt: skip

@@ -2,14 +2,15 @@ from stoker.plan.collectives import Network, seconds
 from stoker.plan.hardware import find_gpu, find_link
 from stoker.plan.roofline import Roofline, tile_share
 from stoker.plan.simulate import play
-from stoker.plan.trace.log import Collective, Op, Sync, Trace
+from stoker.plan.trace.log import Collective, Cost, Op, Sync, Trace
 
 GPU = find_gpu("A100 80GB")
 NETWORK = Network(find_link("nvlink3"), find_link("ib-200"))
 
 
 def op(flops=1e12, stream=0):
-    return Op("aten.mm", "gemm", flops, 0.0, 0.0, "bfloat16", 1, (8192, 8192, 8192, 1), stream, "forward", 0, 0)
+    work = Cost("gemm", flops, 0.0, 0.0, "bfloat16", 1, (8192, 8192, 8192, 1))
+    return Op("aten.mm", work, stream, "forward", 0, 0)
 
 
 def gather(stream):

@@ -52,8 +52,8 @@ def test_a_step_is_traced_with_everything_in_it(folder):
     traced = reply.traces[0]
     assert traced.parameters == 16 * 32 + 32 + 32 + 1
     # 3 products forward and backward but for the gradient of the input: 2 m n k each
-    products = [op for op in traced.ops() if op.kind == "gemm"]
-    assert sum(op.flops for op in products) == 2 * 2 * (16 * 32 * 2 + 32 * 3)
+    products = [op for op in traced.ops() if op.cost.kind == "gemm"]
+    assert sum(op.cost.flops for op in products) == 2 * 2 * (16 * 32 * 2 + 32 * 3)
     states = [t for t in traced.tensors if t.role == "optimizer"]
     assert sum(t.nbytes for t in states) == 2 * 4 * traced.parameters
     live = 0

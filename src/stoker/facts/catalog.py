@@ -116,7 +116,7 @@ TABLES: Mapping[str, Table] = {
             "servers",
             "servers",
             "servers whose power is documented",
-            "server gpu gpus max_power_w supplies supply_w supplies_needed input",
+            "server gpu gpus max_power_w supplies supply_w supplies_needed heat_btu_h airflow_cfm",
         ),
         _table("os", "os_releases", "operating systems", "id version glibc python driver_repository"),
         _table(

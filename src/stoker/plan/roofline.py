@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from stoker.plan.hardware import Gpu
-from stoker.plan.trace.log import Op
+from stoker.plan.trace.log import Cost, Op
 
 Side = Literal["value", "low", "high"]
 
@@ -28,11 +27,11 @@ class Roofline:
     gpu: Gpu
     tf32: bool = False
     side: Side = "value"
-    _seen: dict[tuple[object, ...], float] = field(default_factory=dict[tuple[object, ...], float])
+    _seen: dict[tuple[str, Cost], float] = field(default_factory=dict[tuple[str, Cost], float])
 
     def seconds(self, op: Op) -> float:
         """Time that the kernels of an operator occupy the GPU."""
-        key = (op.name, op.kind, op.flops, op.read, op.written, op.dtype, op.kernels, op.shape)
+        key = (op.name, op.cost)
         found = self._seen.get(key)
         if found is None:
             found = self._seen[key] = self._price(op)
@@ -40,8 +39,8 @@ class Roofline:
 
     def launch_seconds(self, op: Op) -> float:
         """Time that the host needs to put an operator on the stream."""
-        per = self._reached("foreach_us") if op.kind == "foreach" else self._reached("launch_us")
-        return per * 1e-6 * (1 + 0.3 * (op.kernels - 1))
+        per = self._reached("foreach_us") if op.cost.kind == "foreach" else self._reached("launch_us")
+        return per * 1e-6 * (1 + 0.3 * (op.cost.kernels - 1))
 
     def _reached(self, quantity: str) -> float:
         fraction = self.gpu.reached(quantity)
@@ -50,44 +49,44 @@ class Roofline:
         return getattr(fraction, self.side)
 
     def _price(self, op: Op) -> float:
-        if op.name == "layout" and self._tensor_peak(op._replace(kind="conv"), self.gpu.flops) is None:
+        if op.name == "layout" and self._tensor_peak(op.cost._replace(kind="conv")) is None:
             return 0.0
-        own = f"memory_{op.kind}"  # measured for kinds that reach less than plain elementwise operators
+        own = f"memory_{op.cost.kind}"  # measured for kinds that reach less than plain elementwise operators
         fraction = self._reached(own if own in self.gpu.efficiency else "memory")
-        moved = (op.read + op.written) / (fraction * self.gpu.bandwidth)
-        arithmetic = op.flops / self._rate(op) if op.flops else 0.0
-        return max(moved, arithmetic) + op.kernels * self._reached("kernel_us") * 1e-6
+        moved = (op.cost.read + op.cost.written) / (fraction * self.gpu.bandwidth)
+        arithmetic = op.cost.flops / self._rate(op) if op.cost.flops else 0.0
+        return max(moved, arithmetic) + op.cost.kernels * self._reached("kernel_us") * 1e-6
 
     def _rate(self, op: Op) -> float:
         """Floating point operations per second that this kind of operator reaches."""
         peaks = self.gpu.flops
-        if op.kind not in _TENSOR_KINDS:
-            if op.kind == "depthwise_conv":
+        if op.cost.kind not in _TENSOR_KINDS:
+            if op.cost.kind == "depthwise_conv":
                 return self._share(op) * peaks["float32"]
             return peaks["float32"]  # elementwise arithmetic never binds before memory does
         plain = peaks["float32"] * self._reached("gemm_fp32")
-        peak = self._tensor_peak(op, peaks)
+        peak = self._tensor_peak(op.cost)
         if peak is None:
-            return plain * (self._share(op) if op.kind in ("conv", "grouped_conv", "rnn") else 1.0)
-        if op.kind in ("attention", "attention_backward"):
-            return peak * self._reached(op.kind)
+            return plain * (self._share(op) if op.cost.kind in ("conv", "grouped_conv", "rnn") else 1.0)
+        if op.cost.kind in ("attention", "attention_backward"):
+            return peak * self._reached(op.cost.kind)
         gemm = peak * self._reached("gemm")
-        if op.kind in ("conv", "grouped_conv", "rnn"):
+        if op.cost.kind in ("conv", "grouped_conv", "rnn"):
             gemm *= self._share(op)
-        return max(gemm * tile_share(op.shape, self.gpu.sms, op.kind), 1.0)
+        return max(gemm * tile_share(op.cost.shape, self.gpu.sms, op.cost.kind), 1.0)
 
     def _share(self, op: Op) -> float:
         """What the kind reaches relative to a matrix product; a backward pass may have its own figure."""
-        backward = f"{op.kind}_backward"
+        backward = f"{op.cost.kind}_backward"
         known = op.name.endswith("_backward") and backward in self.gpu.efficiency
-        return self._reached(backward if known else op.kind)
+        return self._reached(backward if known else op.cost.kind)
 
-    def _tensor_peak(self, op: Op, peaks: Mapping[str, float]) -> float | None:
+    def _tensor_peak(self, cost: Cost) -> float | None:
         """Peak of the tensor cores for the type; None where the operator runs on the fp32 units."""
-        if op.dtype in ("float16", "bfloat16"):
-            return peaks.get(op.dtype)
-        allowed = self.tf32 or op.kind in ("conv", "grouped_conv")
-        return peaks.get("tf32") if allowed and op.dtype == "float32" else None
+        if cost.dtype in ("float16", "bfloat16"):
+            return self.gpu.flops.get(cost.dtype)
+        allowed = self.tf32 or cost.kind in ("conv", "grouped_conv")
+        return self.gpu.flops.get("tf32") if allowed and cost.dtype == "float32" else None
 
 
 def tile_share(shape: tuple[int, ...], sms: int | None, kind: str) -> float:

@@ -75,7 +75,8 @@ def play(
             if event.step == last:
                 timeline.compute += took
                 timeline.host += launch
-                timeline.by_kind[event.kind] = timeline.by_kind.get(event.kind, 0.0) + took
+                kind = event.cost.kind
+                timeline.by_kind[kind] = timeline.by_kind.get(kind, 0.0) + took
         elif isinstance(event, Collective):
             if event.op in ("send", "recv") and not peer_to_peer:
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -76,7 +77,14 @@ class Workload:
         bucket_view: Whether DDP keeps gradients in its buckets (`gradient_as_bucket_view`).
         pieces: Whether `build` can make one stage of a pipeline and one shard of tensor parallelism.
         hidden: Shape of the activations between stages for a micro-batch; None without pipeline.
+        depth: Blocks that the model repeats, over all stages; 0 where that is not known.
+        build_at: As `build`, for a model with another number of blocks: what a trace of a deep model is made from.
         parallelize: Shards the matrices over a mesh of tensor parallel ranks, where `pieces` is not set.
+        make_optimizer: Makes the optimizer of a model on a device (`cuda` or `cpu`); None for the one that
+            `optimizer` names.
+        keep_batch: Whether the batch is held until the next one is there, rather than dropped after the
+            forward pass.
+        rescale: Whether gradients are multiplied by a factor that is known only after the backward pass.
         notes: What is assumed.
     """
 
@@ -97,15 +105,37 @@ class Workload:
     bucket_view: bool = False
     pieces: bool = False
     hidden: Callable[[int], tuple[int, ...]] | None = None
+    depth: int = 0
+    build_at: Callable[[int, Piece], nn.Module] | None = None
     parallelize: Callable[[nn.Module, Any], None] | None = None
+    make_optimizer: Callable[[nn.Module, str], torch.optim.Optimizer] | None = None
+    keep_batch: bool = False
+    rescale: bool = False
     notes: tuple[str, ...] = field(default=())
 
     def with_(self, **changes: Any) -> Workload:
         """The same with some things changed."""
         return replace(self, **changes)
 
+    def at_depth(self, depth: int) -> Workload:
+        """The same with another number of repeated blocks.
 
-def load_workload(target: str, *, micro_batch: int = 1, image_size: int = 224, sequence: int | None = None) -> Workload:
+        Raises:
+            ValueError: If it cannot be built at another depth.
+        """
+        if self.build_at is None:
+            raise ValueError(f"{self.name} cannot be built at another depth")
+        return replace(self, depth=depth, build=functools.partial(self.build_at, depth))
+
+
+def load_workload(
+    target: str,
+    *,
+    micro_batch: int = 1,
+    image_size: int = 224,
+    sequence: int | None = None,
+    layers: int | None = None,
+) -> Workload:
     """Find the workload that a target on the command line names.
 
     Args:
@@ -114,6 +144,7 @@ def load_workload(target: str, *, micro_batch: int = 1, image_size: int = 224, s
         micro_batch: Samples per rank and forward pass.
         image_size: Height and width of images for torchvision models.
         sequence: Tokens per sample for language models; the longest the model allows by default.
+        layers: Layers of a language model, where not as many as its config says.
 
     Raises:
         UserError: If there is no such thing.
@@ -123,6 +154,8 @@ def load_workload(target: str, *, micro_batch: int = 1, image_size: int = 224, s
         from stoker.plan.models.language import language_workload
 
         config = read_config(Path(target))
+        if layers is not None:
+            config = replace(config, layers=layers)
         return language_workload(config, micro_batch=micro_batch, sequence=sequence)
     if ":" in target:
         return callable_workload(target, micro_batch=micro_batch)

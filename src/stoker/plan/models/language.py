@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import torch
@@ -36,9 +37,9 @@ def language_workload(
     shape = dataclasses.replace(config, positions=max(length, config.positions if config.position == "learned" else 0))
     group: list[Any] = [None]
 
-    def build(piece: Piece) -> nn.Module:
+    def build_at(depth: int, piece: Piece) -> nn.Module:
         group[0] = piece.tensor_group
-        return Transformer(shape, piece)
+        return Transformer(dataclasses.replace(shape, layers=depth), piece)
 
     def batch(size: int) -> tuple[torch.Tensor, torch.Tensor]:
         tokens = torch.randint(0, shape.vocabulary, (size, length))
@@ -55,13 +56,15 @@ def language_workload(
 
     made = Workload(
         name=shape.name,
-        build=build,
+        build=functools.partial(build_at, shape.layers),
         batch=batch,
         loss=loss,
         samples_unit="sequences",
         tokens_per_sample=length,
         micro_batch=micro_batch,
         clip=1.0,
+        depth=shape.layers,
+        build_at=build_at,
         pieces=True,
         hidden=hidden,
     )

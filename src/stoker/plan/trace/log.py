@@ -5,6 +5,7 @@ No torch here: reading a trace, replaying its memory and pricing its operators n
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -34,25 +35,20 @@ Kind = Literal[
 Role = Literal["parameter", "gradient", "optimizer", "buffer", "input", "gathered", ""]
 
 
-class Op(NamedTuple):
-    """One operator that runs kernels.
+class Cost(NamedTuple):
+    """What the kernels of one operator have to do.
 
     Attributes:
-        name: Overload packet, such as `aten.mm`.
         kind: What bounds it.
         flops: Floating point operations; a multiply-add counts two.
         read: Bytes read at least, each input once (twice where the algorithm needs two passes).
         written: Bytes written.
         dtype: Type the arithmetic runs in, such as `float32`.
         kernels: Kernels it launches.
-        shape: (m, n, k, batch) of the matrix product it amounts to; empty for others.
-        stream: Stream it was put on; 0 is the default one.
-        phase: Part of the step.
-        step: Step of the trace, from 0.
-        module: Index in `Trace.modules`.
+        shape: (m, n, k, batch) of the matrix product it amounts to; for `foreach` the chunks, tensors and lists
+            that `foreach_kernels` counts; empty for others.
     """
 
-    name: str
     kind: Kind
     flops: float
     read: float
@@ -60,10 +56,37 @@ class Op(NamedTuple):
     dtype: str
     kernels: int
     shape: tuple[int, ...]
+
+
+class Op(NamedTuple):
+    """One operator that runs kernels.
+
+    Attributes:
+        name: Overload packet, such as `aten.mm`.
+        cost: What it has to do.
+        stream: Stream it was put on; 0 is the default one.
+        phase: Part of the step.
+        step: Step of the trace, from 0.
+        module: Index in `Trace.modules`.
+    """
+
+    name: str
+    cost: Cost
     stream: int
     phase: Phase
     step: int
     module: int
+
+
+def foreach_kernels(shape: tuple[int, ...]) -> int:
+    """Launches of an operator over lists of tensors: (chunks of 65,536 elements, tensors, lists).
+
+    A launch takes at most 320 chunks, and as many tensors as fit its argument, the fewer the more lists it
+    works on (aten/src/ATen/native/cuda/MultiTensorApply.cuh).
+    """
+    chunks, tensors, lists = shape
+    most = (110, 64, 48, 36, 30)[min(max(lists, 1), 5) - 1]
+    return max(1, math.ceil(chunks / 320), math.ceil(tensors / most))
 
 
 class Collective(NamedTuple):
@@ -182,9 +205,12 @@ class Trace:
         ends: Step, name and event of each part that ended: micro-batches, pipeline slots, the step.
         parameters: Parameters of the whole model, before sharding.
         parameter_bytes: Bytes of parameters that this rank holds.
+        resident: Bytes that the tracing process held before the model: Python, torch, the task and its data.
         notes: What could not be traced as it is, and what was assumed instead.
         seconds: How long tracing took.
         facts: What is needed of the workload to read it.
+        traced_depth: Repeated blocks of the deepest model that was really traced, where the trace was made out of
+            two shallower ones; 0 for a trace of the model itself.
     """
 
     device: str
@@ -197,9 +223,29 @@ class Trace:
     ends: list[tuple[int, str, int]] = field(default_factory=list[tuple[int, str, int]])
     parameters: int = 0
     parameter_bytes: int = 0
+    resident: int = 0
     notes: list[str] = field(default_factory=list[str])
     seconds: float = 0.0
     facts: Facts = field(default_factory=Facts)
+    traced_depth: int = 0
+
+    def empty_copy(self) -> Trace:
+        """The same run with nothing written down yet."""
+        return Trace(device=self.device, steps=self.steps, notes=list(self.notes), facts=self.facts)
+
+    def sort_releases(self) -> None:
+        """Put releases with no allocation between them in the order of their allocations.
+
+        Their order is that of a hash table where autocast drops its copies of the weights, and does not matter
+        to the allocator: neighbours join whichever comes first.
+        """
+        start: int | None = None
+        for at, request in enumerate([*self.memory, Memory(0, 1, 0)]):
+            if request.nbytes == 0 and start is None:
+                start = at
+            elif request.nbytes and start is not None:
+                self.memory[start:at] = sorted(self.memory[start:at])
+                start = None
 
     def ops(self, step: int = -1) -> Iterator[Op]:
         """Operators of one step, the last one by default."""
@@ -213,7 +259,12 @@ class Trace:
 
     def flops(self, step: int = -1) -> float:
         """Floating point operations of one step on this rank."""
-        return sum(op.flops for op in self.ops(step))
+        return sum(op.cost.flops for op in self.ops(step))
+
+    def states(self) -> float:
+        """Values that the optimizer keeps per parameter: 2 for Adam, 1 for SGD with momentum."""
+        held = sum(tensor.nbytes for tensor in self.tensors if tensor.role == "optimizer")
+        return held / self.parameter_bytes if self.parameter_bytes else 0.0
 
     def save(self, path: Path) -> None:
         """Write to a file that only this program, in this version, reads."""

@@ -8,25 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from stoker.plan.trace.log import Kind
+from stoker.plan.trace.log import Cost, Kind, foreach_kernels
 
 _HALF = (torch.float16, torch.bfloat16)
-
-
-class Cost(NamedTuple):
-    """See `stoker.plan.trace.log.Op` for the meaning of each."""
-
-    kind: Kind
-    flops: float
-    read: float
-    written: float
-    dtype: str
-    kernels: int
-    shape: tuple[int, ...]
 
 
 _GEMMS = frozenset(["_int_mm", "addmm", "addmv", "baddbmm", "bmm", "mm", "mv"])
@@ -171,7 +159,8 @@ def cost(name: str, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Co
     if "rnn" in name or "lstm" in name or "gru" in name:
         return _recurrent(name, args, outputs, read, written, dtype)
     if name.startswith(("_foreach", "_fused", "_amp_foreach")):
-        return Cost("foreach", 0.0, read, written, dtype, _foreach_kernels(inputs), ())
+        shape = _foreach_shape(args)
+        return Cost("foreach", 0.0, read, written, dtype, foreach_kernels(shape), shape)
     if name in _GATHERS:
         touched = written + sum(_bytes(t) for t in inputs if not t.is_floating_point())
         return Cost("gather", 0.0, touched, written, dtype, 1, ())
@@ -310,7 +299,8 @@ def _recurrent(
     return Cost("rnn", 2.0 * weights * rows * factor, read, written, dtype, steps, ())
 
 
-def _foreach_kernels(inputs: Sequence[torch.Tensor]) -> int:
-    """Launches of multi_tensor_apply: at most 320 blocks of 65,536 elements (MultiTensorApply.cuh)."""
-    chunks = sum(math.ceil(t.numel() / 65536) for t in inputs)
-    return max(1, math.ceil(chunks / 320))
+def _foreach_shape(args: Sequence[Any]) -> tuple[int, int, int]:
+    """Chunks and tensors of one list, and the lists that are worked on together."""
+    lists = [value for value in args if isinstance(value, list | tuple) and value]
+    tensors = _tensors(lists[0]) if lists else []
+    return sum(math.ceil(t.numel() / 65536) for t in tensors), len(tensors), len(lists)

@@ -12,8 +12,8 @@ from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from stoker.plan.trace import torch_private as private
-from stoker.plan.trace.log import Collective, Memory, Op, Phase, Role, Sync, Tensor, Trace
-from stoker.plan.trace.opcost import Cost, cost, layout_copies
+from stoker.plan.trace.log import Collective, Cost, Memory, Op, Phase, Role, Sync, Tensor, Trace
+from stoker.plan.trace.opcost import cost, layout_copies
 
 _COLLECTIVES = {
     "allreduce": "all_reduce",
@@ -181,7 +181,7 @@ class Recorder(TorchDispatchMode):
     def _operator(self, name: str, priced: Cost | None) -> None:
         if priced is not None and (priced.read or priced.written):
             stream = private.current_stream()
-            self.trace.events.append(Op(name, *priced, stream, self._phase, self.step, self.module))
+            self.trace.events.append(Op(name, priced, stream, self._phase, self.step, self.module))
 
     def _add_all(self, tree: Any) -> None:
         if isinstance(tree, torch.Tensor):

@@ -60,6 +60,7 @@ class Request:
     sms: int
     stages: tuple[int, ...] = (0,)
     steps: int = 2
+    full: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ def trace(
     *,
     stages: Sequence[int] | None = None,
     steps: int = 2,
+    full: bool = False,
     cache: Path | None = None,
     workers: int = 2,
     timeout: float = 3600,
@@ -110,6 +112,8 @@ def trace(
         gpu: The planned GPU; None to trace the allocations of the CPU.
         stages: Stages of the pipeline; those of `stages_to_trace` by default.
         steps: Training steps.
+        full: Whether to trace the model as deep as it is. Otherwise a model that repeats a block (`Workload.depth`)
+            is traced at two small depths and the rest is repeated; see `stoker.plan.trace.extrapolate`.
         cache: Folder in which traces are kept; None to trace anew.
         workers: Processes at once.
         timeout: Seconds after which a process is given up.
@@ -118,7 +122,7 @@ def trace(
         UserError: If the workload cannot be made because of what the user wrote.
     """
     wanted = tuple(stages if stages is not None else stages_to_trace(layout))
-    requests = [_request(source, layout, gpu, (stage,), steps) for stage in wanted]
+    requests = [_request(source, layout, gpu, (stage,), steps, full) for stage in wanted]
     with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
         replies = [job.result() for job in [pool.submit(_ask, one, cache, timeout) for one in requests]]
     for reply in replies:
@@ -129,10 +133,13 @@ def trace(
     return Reply([one for reply in replies for one in reply.traces], None)
 
 
-def _request(source: Source, layout: Layout, gpu: Gpu | None, stages: tuple[int, ...], steps: int) -> Request:
+def _request(
+    source: Source, layout: Layout, gpu: Gpu | None, stages: tuple[int, ...], steps: int, full: bool
+) -> Request:
     if gpu is None:
-        return Request(source, layout, "cpu", "", (0, 0), 0, 0, stages, steps)
-    return Request(source, layout, "cuda", gpu.name, gpu.capability, gpu.memory_bytes, gpu.sms or 100, stages, steps)
+        return Request(source, layout, "cpu", "", (0, 0), 0, 0, stages, steps, full)
+    sms = gpu.sms or 100
+    return Request(source, layout, "cuda", gpu.name, gpu.capability, gpu.memory_bytes, sms, stages, steps, full)
 
 
 def _ask(request: Request, cache: Path | None, timeout: float) -> Reply:
@@ -146,6 +153,7 @@ def _ask(request: Request, cache: Path | None, timeout: float) -> Reply:
             request.capability,
             request.stages,
             request.steps,
+            request.full,
         )
         kept = cache / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.trace"
         if kept.exists():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import time
 from collections.abc import Generator, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from stoker.errors import UserError
 from stoker.plan import pipeline
 from stoker.plan.layout import Layout
 from stoker.plan.trace import torch_private as private
@@ -61,9 +63,10 @@ def trace_step(workload: Workload, layout: Layout, device: str, *, stage: int = 
         steps: Steps; the first creates the optimizer state, the second is as all others.
     """
     started = time.perf_counter()
+    private.reset_streams()
     recorder = Recorder(device)
     recorder.trace.steps = steps
-    mesh = _make_mesh(layout, device, stage)
+    mesh = _make_mesh(layout, device)
     with private.FakeTensorMode(allow_non_fake_inputs=True):
         rank = _set_up(workload, layout, recorder, mesh, stage)
         with _naming(rank), recorder.recording():
@@ -73,6 +76,7 @@ def trace_step(workload: Workload, layout: Layout, device: str, *, stage: int = 
                 _step(rank)
             recorder.phase = "setup"
     trace = recorder.trace
+    trace.sort_releases()
     trace.facts = _facts(rank)
     trace.seconds = time.perf_counter() - started
     return trace
@@ -99,19 +103,25 @@ def _facts(rank: _Rank) -> Facts:
     )
 
 
-def _make_mesh(layout: Layout, device: str, stage: int) -> Any:
-    """The device mesh of this rank, pipeline outermost and tensor parallel innermost; None for one rank."""
+@functools.cache
+def _make_mesh(layout: Layout, device: str) -> Any:
+    """The device mesh, pipeline outermost and tensor parallel innermost; None for one rank.
+
+    Made once per process: DTensor remembers the groups of the first mesh and asks for them by name. The rank
+    that is traced is always the first: which stage it has is said when the model is built.
+    """
     if layout.ranks == 1:
         return None
     from torch.distributed.device_mesh import init_device_mesh
 
-    private.fake_process_group(layout.ranks, stage * (layout.ranks // layout.pipeline))
+    private.fake_process_group(layout.ranks)
     sizes = (layout.pipeline, layout.replicate, layout.shard, layout.tensor)
     return init_device_mesh(device, sizes, mesh_dim_names=DIMENSIONS)
 
 
 def _set_up(workload: Workload, layout: Layout, recorder: Recorder, mesh: Any, stage: int) -> _Rank:
     group = _tensor_group(mesh) if layout.tensor > 1 and workload.pieces else None
+    _check_cuts(workload, layout)
     pieces = layout.pipeline * layout.interleave
     chunks: list[nn.Module] = []
     total = 0
@@ -137,6 +147,13 @@ def _set_up(workload: Workload, layout: Layout, recorder: Recorder, mesh: Any, s
     return _Rank(workload, layout, recorder, chunks, groups, stage, [])
 
 
+def _check_cuts(workload: Workload, layout: Layout) -> None:
+    if layout.pipeline > 1 and not workload.pieces:
+        raise UserError(f"--layout {layout}: {workload.name} cannot be cut into stages; leave out pp")
+    if layout.tensor > 1 and not workload.pieces and workload.parallelize is None:
+        raise UserError(f"--layout {layout}: {workload.name} does not say how to cut its matrices; leave out tp")
+
+
 def _tensor_group(mesh: Any) -> Any:
     return mesh["tp"].get_group()
 
@@ -154,7 +171,14 @@ def _hold_state(rank: _Rank) -> None:
             rank.buckets.append(GradientBuckets(chunk, rank.groups["replicate"], recorder, as_view=view))
     held = {id(p): getattr(p, "_local_tensor", p) for p in rank.parameters()}
     recorder.trace.parameter_bytes = sum(t.numel() * t.element_size() for t in held.values())
-    rank.optimizer = make_optimizer(rank.workload.optimizer, rank.parameters(), on_gpu=rank.device == "cuda")
+    rank.optimizer = _make_optimizer(rank)
+
+
+def _make_optimizer(rank: _Rank) -> torch.optim.Optimizer:
+    own = rank.workload.make_optimizer
+    if own is not None and len(rank.chunks) == 1:
+        return own(rank.chunks[0], rank.device)
+    return make_optimizer(rank.workload.optimizer, rank.parameters(), on_gpu=rank.device == "cuda")
 
 
 def _step(rank: _Rank) -> None:
@@ -178,7 +202,8 @@ def _plain_passes(rank: _Rank) -> None:
         recorder.phase = "forward"
         with _autocast(rank):
             loss = workload.loss(model, data)
-        del data
+        if not workload.keep_batch:
+            del data
         if workload.precision == "fp16":
             loss = loss * torch.ones((), device=rank.device)
         if workload.accumulation > 1:
@@ -207,6 +232,8 @@ def _to_device(data: Any, rank: _Rank) -> Any:
         if rank.workload.channels_last and moved.dim() == 4:
             moved = moved.contiguous(memory_format=torch.channels_last)
         return moved
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*(_to_device(item, rank) for item in data))
     if isinstance(data, list | tuple):
         return type(data)(_to_device(item, rank) for item in data)
     if isinstance(data, dict):
@@ -338,6 +365,9 @@ def _update(rank: _Rank) -> None:
     recorder.phase = "optimizer"
     if workload.precision == "fp16":
         _unscale(parameters, rank.device)
+    if workload.rescale:
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        private.multiply_all(gradients, torch.ones((), device=rank.device))
     if workload.clip is not None:
         nn.utils.clip_grad_norm_(parameters, workload.clip, foreach=rank.device == "cuda")
     optimizer.step()

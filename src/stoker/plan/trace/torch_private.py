@@ -29,16 +29,15 @@ import torch.distributed as dist
 from torch import nn
 from torch._guards import active_fake_mode
 from torch._subclasses import fake_tensor as fake_tensor_module
-from torch._subclasses.fake_tensor import DataDependentOutputException as DataDependentError
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 
 __all__ = [
-    "DataDependentError",
     "FakeStream",
     "FakeTensor",
     "FakeTensorMode",
     "TraceUnavailableError",
     "active_fake_mode",
+    "add_missing_fake_kernels",
     "apply_to_tensors",
     "backward_sequence",
     "current_fake_stream",
@@ -48,9 +47,11 @@ __all__ = [
     "group_ranks",
     "inside_sharding_propagation",
     "is_view",
+    "multiply_all",
     "on_stream_event",
     "outside_fake_mode",
     "pretend_cuda",
+    "reset_streams",
     "self_test",
     "storage_key",
     "unscale",
@@ -188,6 +189,12 @@ def use_stream(stream: FakeStream | None) -> Generator[None]:
         yield
     finally:
         _timeline.current = previous
+
+
+def reset_streams() -> None:
+    """Number streams and events from the start again, for another trace in the same process."""
+    _timeline.streams = _timeline.next_event = 1
+    _timeline.current = _timeline.default
 
 
 def current_stream() -> int:
@@ -396,13 +403,18 @@ def replace_module_apply() -> None:
 # Distributed: a process group that talks to nobody, meshes and DTensor under fake tensors
 
 
-def fake_process_group(world_size: int, rank: int) -> None:
-    """Start a process group of `world_size` ranks of which only this one exists."""
+def fake_process_group(world_size: int) -> None:
+    """Start a process group of `world_size` ranks of which only the first exists.
+
+    One of that size is kept: DTensor remembers groups by name, from one trace of a process to the next.
+    """
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     if dist.is_initialized():
+        if dist.get_world_size() == world_size:
+            return
         dist.destroy_process_group()
-    dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world_size)
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=world_size)
     _make_meshes_real()
     _mark_sharding_propagation()
 
@@ -539,6 +551,27 @@ def watch_storage_resize(listener: Callable[[torch.UntypedStorage, int], None]) 
 def unscale(gradients: list[torch.Tensor], found: torch.Tensor, scale: torch.Tensor) -> None:
     """What `GradScaler` runs over the gradients."""
     torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, scale)
+
+
+def add_missing_fake_kernels() -> None:
+    """Let fused optimizers run on fake tensors where torch has forgotten their meta kernel (SGD in 2.14).
+
+    They change their arguments in place and return nothing, so there is nothing to compute.
+    """
+    library = torch.library.Library("aten", "IMPL")
+    for name in ("_fused_sgd_", "_fused_adagrad_", "_fused_adam_", "_fused_adamw_"):
+        packet = getattr(torch.ops.aten, name, None)
+        for overload in packet.overloads() if packet is not None else ():
+            full = f"aten::{name}" + ("" if overload == "default" else f".{overload}")
+            if not torch._C._dispatch_has_kernel_for_dispatch_key(full, "Meta"):
+                library.impl(full.removeprefix("aten::"), lambda *_a, **_k: None, "Meta")
+    _kept_alive.append(library)
+
+
+@torch.no_grad()
+def multiply_all(tensors: list[torch.Tensor], factor: torch.Tensor) -> None:
+    """Multiply every tensor in place by a scalar on its device, in few kernels."""
+    torch._foreach_mul_(tensors, factor)
 
 
 def self_test(device: str) -> None:
