@@ -212,10 +212,11 @@ class Search:
         replies = self._trace([(layout, shape, corner[0]) for _, corner, layout, shape in jobs], "sketches")
         found: list[dict[Corner, Sequence[Trace]]] = [{} for _ in wanted]
         failed: set[int] = set()
-        for (index, corner, layout, _), reply in zip(jobs, replies, strict=True):
+        for (index, corner, layout, shape), reply in zip(jobs, replies, strict=True):
             if reply.failure is not None:
                 failed.add(index)
-                self._notes.append(f"{layout} was left out: {reply.failure.message}")
+                how = "" if shape.checkpointing == "none" else f" with checkpointing {shape.checkpointing}"
+                self._notes.append(f"{layout}{how} was left out: {reply.failure.message}")
             else:
                 found[index][corner] = reply.traces
         return [
