@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= $(shell nproc)
 
-.PHONY: run test lint docs bench clean
+.PHONY: run test lint docs bench clean doctor.pyz
 
 run: $(READY)  ## Train the digits example with 2 processes, and say what came out.
 	$(BIN)/stoker train examples/digits/run.yaml --processes 2 output=runs/digits-$$(date +%Y%m%d-%H%M%S)
 
 test: $(READY)  ## Rules and tests.
+	scripts/services
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
@@ -27,8 +28,11 @@ bench: $(READY)  ## Measure beside the peers; installs them.
 	$(BIN)/python benchmarks/cli_start.py
 	$(BIN)/python benchmarks/engine_overhead.py
 
+doctor.pyz:  ## The doctor in one file for a bare server; needs nothing but Python 3.11.
+	python3 scripts/build_doctor_pyz.py $@
+
 clean:  ## Remove what the other targets made, but no runs.
-	rm -rf $(VENV) site .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site doctor.pyz .pytest_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml scripts/setup
 	scripts/setup $(VENV)

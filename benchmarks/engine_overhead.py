@@ -2,11 +2,14 @@
 
     python benchmarks/engine_overhead.py [--json] [--rounds N]
 
-All train the same model on the same data with the same optimizer, in the same processes, in turns. Every
-program calls one loss function that notes the time, so all are measured by the same clock; start-up and the
-first steps are left out. A turn's rate is that of its median step; a ratio is the median over the turns of
-the ratio within a turn. Peers run with logging and checkpoints off; stoker runs as it is, with its metrics
-file and progress on. Needs the extra `bench`; a peer that is not installed is left out and said to be.
+All train the same model on the same data with the same optimizer, in turns. Every turn of a program has
+processes of its own, forked with all packages imported: what one leaves behind in the heap would speed up or
+slow down the next. Every program calls one loss function that notes the time, so all are measured by the same
+clock; start-up and the first steps are left out. A turn's rate is that of its median step; a ratio is the
+median over the turns of the ratio within a turn. Peers run with logging and checkpoints off; stoker runs as it
+is, with its metrics file and progress on. Needs the extra `bench`; a peer that is not installed is left out and
+said to be. The machine must be idle: two compute threads that share their cores with anything else wait for
+each other, forty times as long in the worst case seen.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -40,15 +44,13 @@ CLASSES = 10
 MOMENTS: list[float] = []
 
 
-def make_data() -> TensorDataset:
+@cache
+def data() -> TensorDataset:
     generator = torch.Generator().manual_seed(0)
     count = BATCH * (STEPS + 2)
     return TensorDataset(
         torch.randn(count, 3, 32, 32, generator=generator), torch.randint(0, CLASSES, (count,), generator=generator)
     )
-
-
-DATA = make_data()
 
 
 def make_model() -> nn.Module:
@@ -73,8 +75,8 @@ def loss_of(model: nn.Module, images: Tensor, labels: Tensor, reduction: str = "
 
 def loader(processes: int) -> DataLoader:
     """As people write it."""
-    sampler = DistributedSampler(DATA, shuffle=True) if processes > 1 else None
-    return DataLoader(DATA, BATCH // processes, shuffle=sampler is None, sampler=sampler, drop_last=True)
+    sampler = DistributedSampler(data(), shuffle=True) if processes > 1 else None
+    return DataLoader(data(), BATCH // processes, shuffle=sampler is None, sampler=sampler, drop_last=True)
 
 
 def first_steps(batches: DataLoader) -> Iterator[list[Tensor]]:
@@ -106,19 +108,17 @@ def stoker(processes: int) -> None:
             return make_model()
 
         def train_data(self) -> TensorDataset:
-            return DATA
+            return data()
 
         def loss(self, model: nn.Module, batch: list[Tensor]) -> Loss:
             return Loss(loss_of(model, *batch, reduction="sum"), len(batch[1]))
 
-    with tempfile.TemporaryDirectory() as folder:
-        output = os.environ.get("BENCHMARK_FOLDER", folder)
-        spec = {
-            "task": "benchmarks:given", "duration": f"{STEPS} steps", "batch": {"global_size": BATCH},
-            "optimizer": {"lr": 1e-3}, "evaluate": {"every": "never"}, "checkpoint": {"every": "never"},
-            "output": output, "precision": "fp32",
-        }  # fmt: skip
-        run(Benchmark(), parse_spec(spec))
+    spec = {
+        "task": "benchmarks:given", "duration": f"{STEPS} steps", "batch": {"global_size": BATCH},
+        "optimizer": {"lr": 1e-3}, "evaluate": {"every": "never"}, "checkpoint": {"every": "never"},
+        "output": os.environ["BENCHMARK_FOLDER"], "precision": "fp32",
+    }  # fmt: skip
+    run(Benchmark(), parse_spec(spec))
 
 
 def lightning_trainer(processes: int) -> None:
@@ -139,7 +139,7 @@ def lightning_trainer(processes: int) -> None:
         accelerator="cpu", devices=processes, strategy="ddp" if processes > 1 else "auto", max_steps=STEPS,
         logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
     )  # fmt: skip
-    trainer.fit(Module(), DataLoader(DATA, BATCH // processes, shuffle=True, drop_last=True))
+    trainer.fit(Module(), DataLoader(data(), BATCH // processes, shuffle=True, drop_last=True))
 
 
 def lightning_fabric(processes: int) -> None:
@@ -149,7 +149,7 @@ def lightning_fabric(processes: int) -> None:
     fabric.launch()
     model = make_model()
     model, optimizer = fabric.setup(model, make_optimizer(model))
-    batches = fabric.setup_dataloaders(DataLoader(DATA, BATCH // processes, shuffle=True, drop_last=True))
+    batches = fabric.setup_dataloaders(DataLoader(data(), BATCH // processes, shuffle=True, drop_last=True))
     for images, labels in first_steps(batches):
         optimizer.zero_grad()
         fabric.backward(loss_of(model, images, labels))
@@ -162,7 +162,7 @@ def accelerate(processes: int) -> None:
     accelerator = Accelerator(cpu=True)
     model = make_model()
     optimizer = make_optimizer(model)
-    batches = DataLoader(DATA, BATCH // processes, shuffle=True, drop_last=True)
+    batches = DataLoader(data(), BATCH // processes, shuffle=True, drop_last=True)
     model, optimizer, batches = accelerator.prepare(model, optimizer, batches)
     for images, labels in first_steps(batches):
         optimizer.zero_grad()
@@ -187,48 +187,54 @@ def steps_per_second(program: Callable[[int], None], processes: int) -> float:
     return 1 / statistics.median(later - earlier for earlier, later in pairwise(counted))
 
 
-def on_rank(rank: int, processes: int, port: int, rounds: int, answers: multiprocessing.Queue) -> None:
-    """Run all programs in turns; rank 0 answers."""
+def on_rank(rank: int, processes: int, port: int, name: str, folder: str, answers: multiprocessing.Queue) -> None:
+    """One turn of one program; rank 0 answers with its rate."""
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": str(2 // processes)}
     torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // processes))
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "BENCHMARK_FOLDER": folder}
     if processes > 1:
         os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "TORCHELASTIC_RUN_ID": "benchmark"}
         os.environ |= {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes)}
         dist.init_process_group("gloo")
-    environment = dict(os.environ)
-    rates: dict[str, list[float]] = {}
-    names = [name for name, (_, package) in PROGRAMS.items() if find_spec(package)]
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
-        for turn in range(rounds):
-            for name in names[turn % len(names) :] + names[: turn % len(names)]:  # nobody always goes first
-                os.environ.clear()  # Lightning removes WORLD_SIZE when it is done
-                os.environ.update(environment)
-                rates.setdefault(name, []).append(steps_per_second(PROGRAMS[name][0], processes))
+        rate = steps_per_second(PROGRAMS[name][0], processes)
     if rank == 0:
-        answers.put(rates)
+        answers.put(rate)
     if processes > 1:
         dist.barrier()
 
 
-def measure(processes: int, rounds: int) -> dict[str, list[float]]:
-    context = multiprocessing.get_context("spawn")
+def turn_of(name: str, processes: int) -> float:
+    """Steps per second of one program in fresh processes."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["__main__", "stoker.train", *(package for _, package in PROGRAMS.values())])
     answers = context.Queue()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["BENCHMARK_FOLDER"] = folder
         ranks = [
-            context.Process(target=on_rank, args=(rank, processes, port, rounds, answers), daemon=True)
+            context.Process(target=on_rank, args=(rank, processes, port, name, folder, answers), daemon=True)
             for rank in range(processes)
         ]
         for process in ranks:
             process.start()
-        rates = answers.get(timeout=900)
-        for process in ranks:
-            process.join()
+        try:
+            return answers.get(timeout=120)
+        finally:
+            for process in ranks:
+                process.join(10)
+                process.kill()
+
+
+def measure(processes: int, rounds: int) -> dict[str, list[float]]:
+    """Rates of each program, one a turn."""
+    names = [name for name, (_, package) in PROGRAMS.items() if find_spec(package)]
+    rates: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(rounds):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:  # nobody always goes first
+            rates[name].append(turn_of(name, processes))
     return rates
 
 
@@ -249,7 +255,7 @@ def figures_for(processes: int, rates: dict[str, list[float]]) -> list[Figure]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     figures = [figure for count in (1, 2) for figure in figures_for(count, measure(count, options.rounds))]
     missing = sorted({package for _, package in PROGRAMS.values() if not find_spec(package)})

@@ -61,3 +61,11 @@ class RunError(UserError):
     """A run failed for a reason that is known: shown as a sentence without a traceback, exit code 1."""
 
     exit_code = ExitCode.FAILED
+    cause: str = "run-failed"
+    """Identifier of the cause, as in docs/reference/causes where it stands there."""
+
+
+class NotFiniteError(RunError):
+    """The loss is no number any more."""
+
+    cause = "loss-became-nan"

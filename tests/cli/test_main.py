@@ -21,8 +21,22 @@ VERBS = {
     "schema": ["WHAT", "--format"],
     "report": ["RUNS", "--format", "--out"],
     "facts": ["TABLE", "--filter", "--where", "--columns", "--sources", "--format"],
-    "doctor": [],
+    "doctor": ["--root", "--only", "--watch", "--format"],
+    "doctor snapshot": ["--out", "--root"],
+    "doctor collect": ["--run", "--out"],
+    "doctor hang": ["--pid", "--run", "--format", "--lang"],
+    "doctor examine": ["THINGS", "--format", "--lang"],
     "doctor log": ["FILE", "--context", "--format", "--lang"],
+    "monitor": [],
+    "monitor serve": ["--listen", "--web-config", "--interval", "--slow-interval", "--limit", "--runs"],
+    "monitor top": ["--every", "--demo", "--lang"],
+    "monitor demo": ["--listen"],
+    "monitor unit": ["--listen", "--web-config"],
+    "monitor render": ["FOLDER", "--target -t", "--notify", "--set", "--guides", "--prometheus", "--alertmanager"],
+    "monitor up": [
+        "--dir", "--target -t", "--notify", "--set", "--guides", "--host", "--port", "--keep-days",
+    ],
+    "monitor relay": ["NOTIFY", "--listen"],
     "plan": [],
     "plan versions": [
         "--gpu", "--this-machine", "--lspci", "--driver", "--driver-may-change", "--os", "--glibc", "--python",
@@ -30,8 +44,16 @@ VERBS = {
         "--as", "--check", "--check-python", "--format",
     ],
     "plan power": [
-        "--server", "--gpu", "--count", "--other-watts", "--supplies", "--spare", "--volts", "--phases", "--breaker",
-        "--load", "--pue", "--price", "--format",
+        "--server", "--gpu", "--count", "--other-watts", "--supplies", "--spare", "--volts", "--phases", "--feeds",
+        "--breaker", "--load", "--pue", "--price", "--format",
+    ],
+    "plan compare": [
+        "CARDS", "--model", "--gpus", "--layout", "--precision", "--checkpointing", "--micro-batch", "--sequence",
+        "--image-size", "--price", "--html", "--format",
+    ],
+    "plan topology": [
+        "SERVER", "--gpu", "--servers", "--dataset-gb", "--samples", "--bytes-per-sample", "--samples-per-second",
+        "--epochs", "--fill-hours", "--format",
     ],
     "plan memory": [
         "TARGET", "--gpu", "--gpus", "--layout", "--precision", "--checkpointing", "--micro-batch",

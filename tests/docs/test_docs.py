@@ -123,8 +123,10 @@ def test_the_readmes_name_every_command_and_no_other() -> None:
 
 
 def _commands(command: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    inner = getattr(command, "commands", {})
-    return [leaf for name, one in inner.items() for leaf in _commands(one, (*path, name))] if inner else [path]
+    """Every command that is not hidden, and the groups that do something by themselves."""
+    inner = {name: one for name, one in getattr(command, "commands", {}).items() if not one.hidden}
+    itself = [path] if not inner or (path and command.invoke_without_command) else []
+    return itself + [leaf for name, one in inner.items() for leaf in _commands(one, (*path, name))]
 
 
 def test_the_tests_that_pages_name_are_there() -> None:

@@ -15,6 +15,7 @@ HEALTHY: list[str] = yaml.safe_load((Path(__file__).parent / "healthy.yaml").rea
 INCIDENTS = [
     (cause["id"], sample)
     for cause in read_causes()
+    if cause["shown_by"] == "log"
     for sample in cause["positive"]
     if isinstance(sample, str)  # a context is about its own log
 ]

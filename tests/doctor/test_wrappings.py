@@ -11,7 +11,9 @@ from stoker.doctor.build import read_causes
 from stoker.doctor.lines import Origin, clean, is_command, origin_of, without_prefix
 from stoker.doctor.log import diagnose_text
 
-SAMPLES = [(cause["id"], sample) for cause in read_causes() for sample in cause["positive"]]
+SAMPLES = [
+    (cause["id"], sample) for cause in read_causes() if cause["shown_by"] == "log" for sample in cause["positive"]
+]
 
 
 def each_line(prefix: str) -> Callable[[str], str]:

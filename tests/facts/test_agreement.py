@@ -268,6 +268,12 @@ def test_nvlink_of_gpus_and_links_agree():
         assert gpus.find_gpu(model).peer_link_gb_s == both[link], model
 
 
+def test_nvlink_of_a_card_for_a_slot_is_a_bridge():
+    for gpu in gpus.gpus():
+        if gpu.peer_link.startswith("NVLink"):
+            assert gpu.peer_link_bridge == gpu.form_factor.startswith("PCIe"), gpu.model
+
+
 def test_the_installed_torch_pins_what_its_row_says():
     """The one row that can be read from a real wheel here."""
     try:

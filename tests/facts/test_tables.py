@@ -28,6 +28,7 @@ ROW_TYPES = {
     "xid": signals.Xid,
     "metrics": signals.Metric,
     "incompat": signals.Incompatibility,
+    "variables": signals.RunVariable,
     "servers": servers.Server,
     "os": systems.OsRelease,
     "install": drivers.DriverInstall,

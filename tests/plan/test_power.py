@@ -11,7 +11,9 @@ from stoker.cli.main import app
 from stoker.errors import UserError
 from stoker.facts.gpus import find_gpu
 from stoker.facts.servers import find_server
-from stoker.plan.power import Circuit, energy_kwh, gpu_power, parse_supplies, plan_gpus, plan_server
+from stoker.plan.feed import Circuit, parse_supplies
+from stoker.plan.hardware import table
+from stoker.plan.power import M3_H_PER_CFM, cooling_of, energy_kwh, gpu_power, plan_gpus, plan_server
 
 
 def states(plan):
@@ -25,6 +27,72 @@ def test_dgx_a100_as_its_guide_says():
     assert plan.gpu_w == 8 * 400
     assert states(plan) == {"power.supplies": "ok"}
     assert "even with 3 failed (9000 W)" in plan.findings[0].title
+    assert plan.heat_btu_h == 22179
+    assert plan.airflow_m3_h / M3_H_PER_CFM == pytest.approx(840)
+
+
+@pytest.mark.parametrize("name", ["DGX H100", "DGX H200"])
+def test_dgx_h100_and_h200_as_their_guide_says(name):
+    """Introduction to DGX H100/H200: 10.2 kW, 200-240 V, six supplies of 3300 W, 4+2, 1105 CFM, 38,557 BTU/h."""
+    server = find_server(name)
+    plan = plan_server(server, Circuit())
+    assert (plan.server_w, plan.gpu_w) == (10200, 8 * 700)
+    assert (server.supplies, server.supply_w, server.supplies_needed) == (6, 3300, 4)
+    assert (server.volts_min, server.volts_max, server.max_inlet_c) == (200, 240, 30)
+    assert "even with 2 failed (13200 W)" in plan.findings[0].title
+    assert plan.heat_btu_h == 38557
+    assert plan.heat_basis == "as its document says; 34,804 would be that of its power"
+    assert plan.airflow_m3_h / M3_H_PER_CFM == pytest.approx(1105)
+
+
+def test_three_failed_supplies_slow_a_dgx_h100_down_but_not_a_dgx_a100():
+    """Both guides: a feed of two carries three supplies; 4+2 is then short of one, 3+3 is not."""
+    assert states(plan_server(find_server("DGX H100"), Circuit(feeds=2)))["power.feeds"] == "warn"
+    assert states(plan_server(find_server("DGX A100"), Circuit(feeds=2)))["power.feeds"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("volts", "phases", "fits"),
+    [(120, 1, False), (208, 1, True), (230, 1, True), (208, 3, True), (400, 3, True), (415, 3, True), (480, 3, False)],
+)
+def test_the_voltage_at_a_supply(volts, phases, fits):
+    """400 V between phases are 231 V to neutral; 480 V are 277 V, which no supply of 200 to 240 V takes."""
+    found = states(plan_server(find_server("DGX H100"), Circuit(volts, phases)))
+    assert ("power.voltage" not in found) == fits
+
+
+def test_two_feeds_must_each_carry_the_server_alone():
+    one, two, three = (plan_server(find_server("DGX A100"), Circuit(feeds=feeds)).amperes for feeds in (1, 2, 3))
+    assert two == one
+    assert three == pytest.approx(one / 2)
+
+
+def test_four_supplies_on_three_phases_load_one_twice():
+    four, six = (
+        plan_gpus(find_gpu("RTX 4090"), 8, Circuit(400, 3), supplies=parse_supplies(text, 1), other_w=1200)
+        for text in ("4x2000", "6x2000")
+    )
+    assert states(four)["power.phases"] == "warn"
+    assert "power.phases" not in states(six)
+    assert four.amperes == pytest.approx(six.amperes * 1.5)
+
+
+def test_air_against_liquid_as_measured():
+    """arXiv 2507.16781: 46 TFLOP/s per GPU with air, 54 with liquid."""
+    air, liquid = cooling_of(find_gpu("H100 SXM5 80GB"))
+    assert air.rate_share == pytest.approx(46 / 54, abs=0.005)
+    assert (air.temperature_c, liquid.temperature_c) == ((54, 72), (41, 50))
+    assert cooling_of(find_gpu("RTX 4090")) == ()  # no source: not known, and said so
+
+
+def test_every_cooling_row_has_a_source_and_a_known_gpu():
+    for row in table("cooling"):
+        assert row["source"]
+        assert find_gpu(row["gpu"]).model == row["gpu"]
+
+
+def test_water_by_hand():
+    assert plan_server(find_server("DGX H100"), Circuit()).water_l_min == pytest.approx(14.6, rel=0.01)
 
 
 def test_eight_400_w_gpus_on_two_1600_w_supplies_are_unsafe():
@@ -64,7 +132,8 @@ def test_heat_and_current_by_hand():
     assert plan.breaker_a == pytest.approx(35.3, rel=1e-2)  # / 0.8
     three = plan_server(find_server("DGX A100"), Circuit(volts=400, phases=3))
     assert three.amperes == pytest.approx(9.38, rel=1e-3)  # 6500 / (400 x 1.732)
-    assert plan.airflow_m3_h == pytest.approx(1294, rel=1e-2)  # 6500 / (1206 x 15) x 3600
+    own = plan_gpus(find_gpu("A100 SXM4 80GB"), 8, Circuit(), other_w=3300)
+    assert own.airflow_m3_h == pytest.approx(1294, rel=1e-2)  # 6500 / (1206 x 15) x 3600
 
 
 @pytest.mark.parametrize(("breaker", "state"), [(32, "fail"), (40, "ok")])
@@ -104,7 +173,10 @@ def test_the_command():
     good = run.invoke(app, ["plan", "power", "--server", "DGX A100", "--price", "0.2"])
     assert good.exit_code == 0
     assert "22,179 BTU/h" in good.output
+    assert "what air costs against liquid in speed is not known" in good.output
     assert "56,940 kWh per year at load 1 and PUE 1, 11,388 at 0.2 per kWh" in good.output
+    mixed = run.invoke(app, ["plan", "power", "--server", "DGX A100", "--supplies", "2x1600"])
+    assert "give --gpu instead of --server" in str(mixed.exception)
     bad = run.invoke(app, ["plan", "power", "--gpu", "A100 SXM4 80GB", "--supplies", "2x1600", "--format", "json"])
     assert bad.exit_code == 1
     assert json.loads(bad.output)["findings"][0]["state"] == "fail"

@@ -189,7 +189,9 @@ TIMED = ("batch.global_size=12", "duration=1 seconds", "checkpoint.every=never",
 
 def test_durations_in_time_and_in_tokens(tmp_path: Path) -> None:
     timed = train_once(Blobs(), tmp_path / "time", *TIMED, "schedule.name=linear")
-    assert 0.7 < sum(row["seconds"] for row in timed.rows) < 3
+    started, *_, ended = (row["time"] for row in rows_of(tmp_path / "time" / "events.jsonl"))
+    assert 1 <= ended - started < 20, "a second, and what a busy machine adds at the end"
+    assert sum(row["seconds"] for row in timed.rows) < ended - started
     assert timed.rows[-1]["lr"] < timed.rows[0]["lr"]
     counted = train_once(Tokens(), tmp_path / "tokens", "batch.global_size=16", "duration=400 tokens")
     weights = [row["weight"] for row in counted.rows]

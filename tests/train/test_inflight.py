@@ -15,7 +15,7 @@ def step(number: int, scale: float | None = None) -> tuple[GlobalBatch, PendingS
     totals = StepTotals(World(Ranks(), torch.device("cpu")))
     extras = {} if scale is None else {"loss_scale": torch.tensor(scale)}
     pending = PendingStep(totals, HostTimes({"data": 0.5}), {"lr": 0.1, "seconds": 1.0}, extras)
-    pending.copy_to_host(torch.tensor([2.0 * number, 2.0, 0, 0, 0], dtype=torch.float64))
+    pending.copy_to_host([2.0 * number, 2.0, 0, 0, 0])
     return GlobalBatch(number, 0, 0, 4, ends_epoch=False), pending
 
 

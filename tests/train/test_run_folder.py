@@ -15,6 +15,13 @@ from stoker.train.run_folder import JsonLines, RunFolder, disk_errors, parsed
 from tests.runs import rows_of
 
 
+def test_a_line_holds_null_where_a_value_is_not_finite(tmp_path: Path) -> None:
+    lines = JsonLines(tmp_path / "rows.jsonl")
+    lines.append({"step": 1, "grad_norm": float("inf"), "loss": float("nan"), "lr": 0.5})
+    lines.flush()
+    assert (tmp_path / "rows.jsonl").read_text() == '{"step": 1, "grad_norm": null, "loss": null, "lr": 0.5}\n'
+
+
 def test_lines_reach_the_file_when_flushed(tmp_path: Path) -> None:
     lines = JsonLines(tmp_path / "rows.jsonl")
     lines.append({"step": 1})

@@ -2,24 +2,70 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
 
-from stoker.errors import ExitCode
+from stoker.cli.answer import Language, language_of_environment, print_json, print_text
+from stoker.cli.doctor_collect import collect
+from stoker.cli.doctor_examine import examine
+from stoker.cli.doctor_hang import hang
+from stoker.cli.doctor_machine import ROOT_HELP, Form, examine_machine, snapshot
+from stoker.errors import ExitCode, UserError
+
+
+class ThingOrVerb(TyperGroup):
+    """Takes a run folder or a bundle where other words name a command."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that the first word names, else `examine`."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            return "examine", self.commands["examine"], args
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
     name="doctor",
+    cls=ThingOrVerb,
     help="What is wrong with this machine, this run, this log, and what mends it.",
-    no_args_is_help=True,
+    subcommand_metavar="[RUN_FOLDER|BUNDLE...|COMMAND [ARGS]...]",
 )
 
 
-@app.callback()
-def _doctor() -> None:
-    """Keep `log` a command of its own even while it is the only one."""
+@app.callback(invoke_without_command=True)
+def doctor(
+    context: typer.Context,
+    root: Annotated[Path | None, typer.Option("--root", metavar="DIR", help=ROOT_HELP)] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="NAME", help="Only these checks or areas; several times, or with commas."),
+    ] = None,
+    watch: Annotated[
+        float | None, typer.Option("--watch", metavar="SECONDS", help="Look again so often, until interrupted.")
+    ] = None,
+    form: Annotated[Form, typer.Option("--format", help="For people, for programs, or one page.")] = "text",
+) -> None:
+    """What is wrong with this machine, this run, this log, and what mends it.
+
+    With nothing else: examines this machine. Nothing is changed, nothing is sent anywhere, root sees more.
+    With a run folder: how the run ended and why. With bundles that `collect` wrote: those machines, side by side.
+    Exits 0 if no check failed, also where checks warn or could not see, and 1 if one did.
+    """
+    if context.invoked_subcommand is None:
+        raise typer.Exit(examine_machine(root, only or (), form, watch))
+    given = {"--root": root, "--only": only, "--watch": watch}
+    if mistaken := [name for name, value in given.items() if value is not None]:
+        raise UserError(f"{mistaken[0]} is for this machine, and goes with no command, run folder or bundle")
+    context.obj = form
+
+
+app.command(hidden=True)(examine)
+app.command()(snapshot)
+app.command()(collect)
+app.command()(hang)
 
 
 @app.command()
@@ -33,7 +79,7 @@ def log(
     ] = "",
     form: Annotated[Literal["text", "json"], typer.Option("--format", help="For people or for programs.")] = "text",
     lang: Annotated[
-        Literal["en", "zh"] | None,
+        Language | None,
         typer.Option("--lang", help="Language of the answer; LANG decides if not given."),
     ] = None,
 ) -> None:
@@ -47,25 +93,13 @@ def log(
 
     if file == "-" and sys.stdin.isatty():
         typer.echo("Paste the log, then press Ctrl-D on a line of its own.", err=True)
-    language = lang or _language_of_environment()
+    language = lang or language_of_environment()
     diagnosis = diagnose(file, context=context, language=language)
     if form == "json":
-        import json
-
-        utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-        typer.echo(json.dumps(diagnosis.to_json(), ensure_ascii=not utf8, indent=1))
+        print_json(diagnosis.to_json())
     else:
         from stoker.doctor.render import render_text
 
-        encoding = sys.stdout.encoding or "utf-8"  # a log may hold what the terminal cannot show
-        typer.echo(render_text(diagnosis, language).encode(encoding, "replace").decode(encoding))
+        print_text(render_text(diagnosis, language))
     if diagnosis.findings:
         raise typer.Exit(ExitCode.FAILED)
-
-
-def _language_of_environment() -> Literal["en", "zh"]:
-    """As gettext decides: the first of LC_ALL, LC_MESSAGES and LANG that is set."""
-    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
-        if value := os.environ.get(name):
-            return "zh" if value.lower().startswith("zh") else "en"
-    return "en"

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from stoker._version import __version__
-from stoker.cli import doctor
+from stoker.cli import doctor, monitor
+from stoker.cli.answer import show_mistakes
 from stoker.cli.facts import facts
 from stoker.cli.plan import plan
 from stoker.cli.report import report
@@ -25,6 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(doctor.app)
+app.add_typer(monitor.app)
 
 
 def _print_version(asked: bool) -> None:
@@ -48,6 +50,7 @@ app.command()(schema)
 app.command(name="report")(report)
 app.command()(facts)
 app.add_typer(plan, name="plan")
+app.add_typer(monitor.app)
 
 
 def main() -> None:
@@ -55,8 +58,7 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        for mistake in error.mistakes:
-            typer.secho(f"error: {mistake}", fg="red", err=True)
+        show_mistakes(error)
         sys.exit(error.exit_code)
 
 

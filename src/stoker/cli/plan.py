@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from stoker.cli import plan_memory
+from stoker.cli import plan_compare, plan_memory, plan_power, plan_topology
 
 if TYPE_CHECKING:
-    from stoker.plan.power import PowerPlan
     from stoker.plan.versions.machine import Machine
     from stoker.plan.versions.model import Request
 
@@ -26,6 +25,9 @@ Format = Literal["text", "json"]
 plan.command()(plan_memory.memory)
 plan.command()(plan_memory.speed)
 plan.command()(plan_memory.calibrate)
+plan.command()(plan_compare.compare)
+plan.command()(plan_power.power)
+plan.command()(plan_topology.topology)
 
 
 @plan.command()
@@ -111,75 +113,6 @@ def versions(
         _check(request, check_python, format_)
     else:
         _choose(request, as_, format_)
-
-
-@plan.command()
-def power(
-    server: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A documented server: `stoker facts servers`.")
-    ] = None,
-    gpu: Annotated[str | None, typer.Option(metavar="NAME", help="The card, where the server is another.")] = None,
-    count: Annotated[int, typer.Option(min=1, help="How many devices.")] = 8,
-    other_watts: Annotated[
-        float | None, typer.Option(min=0, metavar="W", help="Processors, memory, fans, disks, network.")
-    ] = None,
-    supplies: Annotated[str | None, typer.Option(metavar="NxW", help="Such as 2x1600.")] = None,
-    spare: Annotated[int, typer.Option(help="How many supplies may fail.")] = 1,
-    volts: Annotated[float, typer.Option(min=1, help="Of the feed; between phases where there are three.")] = 230,
-    phases: Annotated[int, typer.Option(help="1 or 3.")] = 1,
-    breaker: Annotated[float | None, typer.Option(min=1, metavar="A", help="The breaker of the feed.")] = None,
-    load: Annotated[float, typer.Option(min=0, max=1, help="Mean load over the year.")] = 1.0,
-    pue: Annotated[float, typer.Option(min=1, help="Power of the site per power of the machines.")] = 1.0,
-    price: Annotated[float | None, typer.Option(min=0, help="Of a kWh, for the running cost.")] = None,
-    format_: Annotated[Format, typer.Option("--format", help="How to print.")] = "text",
-) -> None:
-    """Supplies with redundancy, circuit, heat, airflow, energy and cost of a server.
-
-    The exit code is 1 if something is unsafe.
-    """
-    from stoker.errors import ExitCode, UserError
-    from stoker.facts.gpus import find_gpu
-    from stoker.facts.servers import find_server
-    from stoker.plan.power import Circuit, parse_supplies, plan_gpus, plan_server
-
-    if (server is None) == (gpu is None):
-        raise UserError("give either --server or --gpu")
-    if phases not in (1, 3):
-        raise UserError(f"--phases {phases}: write 1 or 3")
-    circuit = Circuit(volts, phases, breaker)
-    if server is not None:
-        answer = plan_server(find_server(server), circuit)
-    else:
-        given = parse_supplies(supplies, spare) if supplies else None
-        answer = plan_gpus(find_gpu(gpu or ""), count, circuit, supplies=given, other_w=other_watts)
-    _print_power(answer, load, pue, price, format_)
-    if any(finding.state == "fail" for finding in answer.findings):
-        raise typer.Exit(ExitCode.FAILED)
-
-
-def _print_power(answer: PowerPlan, load: float, pue: float, price: float | None, format_: Format) -> None:
-    import json
-    from dataclasses import asdict
-
-    from stoker.plan.power import M3_H_PER_CFM, energy_kwh
-
-    energy = energy_kwh(answer.server_w, load, pue)
-    if format_ == "json":
-        data = asdict(answer) | {"energy_kwh_per_year": energy, "cost_per_year": price and energy * price}
-        typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
-        return
-    typer.echo(f"GPUs       {answer.gpu_w:,.0f} W")
-    typer.echo(f"server     {answer.server_w:,.0f} W ({answer.basis})")
-    typer.echo(f"current    {answer.amperes:.1f} A per phase, breaker at least {answer.breaker_a:.0f} A")
-    typer.echo(f"heat       {answer.heat_btu_h:,.0f} BTU/h")
-    cfm = answer.airflow_m3_h / M3_H_PER_CFM
-    typer.echo(f"airflow    {answer.airflow_m3_h:,.0f} m3/h ({cfm:,.0f} CFM) at 15 K warming")
-    cost = f", {energy * price:,.0f} at {price:g} per kWh" if price is not None else ""
-    typer.echo(f"energy     {energy:,.0f} kWh per year at load {load:g} and PUE {pue:g}{cost}")
-    for finding in answer.findings:
-        typer.echo(f"{finding.state}: {finding.title}")
-        for step in finding.fix:
-            typer.echo(f"    do: {step}")
 
 
 def _choose(request: Request, form: Form | None, format_: Format) -> None:

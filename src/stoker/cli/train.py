@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stoker.cli.failure import cause_told
 from stoker.cli.lazy_help import LazyHelpCommand
 from stoker.errors import ExitCode, UserError
 
@@ -72,10 +73,12 @@ def train(
     count = ranks.world_size if ranks is not None else _processes(loaded, processes)
     if dry_run:
         _dry_run(loaded, ["stoker", "train", str(run_file), *(overrides or [])], count)
-    elif ranks is not None or count == 1:
-        _train_here(loaded, is_first=ranks is None or ranks.rank == 0, launched=launched is not None)
-    else:
-        _launch(loaded, count)
+        return
+    with cause_told(Path(loaded.spec.output), None if ranks is None else ranks.rank):
+        if ranks is not None or count == 1:
+            _train_here(loaded, is_first=ranks is None or ranks.rank == 0, launched=launched is not None)
+        else:
+            _launch(loaded, count)
 
 
 def _need_torch() -> None:

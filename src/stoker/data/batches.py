@@ -130,7 +130,8 @@ def global_batches(
         step += 1
         batch = GlobalBatch(step, epoch, offset, stop, ends_epoch=stop == usable)
         yield batch
-        epoch, offset = batch.after.epoch, batch.after.offset
+        after = batch.after
+        epoch, offset = after.epoch, after.offset
 
 
 def micro_batches(batch: GlobalBatch, plan: BatchPlan, order: Order, rank: int) -> Iterator[MicroBatch]:

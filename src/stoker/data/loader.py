@@ -1,4 +1,4 @@
-"""torch's DataLoader, fed with micro-batches."""
+"""Loaders of micro-batches: torch's DataLoader where processes read, a plain loop where the rank itself does."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from stoker.data.batches import (
     global_batches,
     micro_batches,
 )
-from stoker.data.fetch import Collate, Fetcher, FetchFailure, length_of
+from stoker.data.fetch import Collate, Fetcher, FetchFailure, length_of, tensor_reader
 from stoker.data.order import Order
 from stoker.errors import RunError
+
+Loader = Iterable[tuple[MicroBatch, Any]]
+"""Pairs of what was asked for and what was read; can be walked through again and again."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ def make_loader(
     workers: int,
     prefetch: int,
     pin_memory: bool,
-) -> DataLoader[tuple[MicroBatch, Any]]:
+) -> Loader:
     """A loader of (request, batch) pairs.
 
     Args:
@@ -71,8 +74,11 @@ def make_loader(
         prefetch: Micro-batches that each worker reads ahead.
         pin_memory: Copy batches to page-locked memory, for GPUs.
     """
+    fetcher = Fetcher(dataset, collate, seed)
+    if workers == 0 and not pin_memory:
+        return _OwnReading(fetcher, requests)
     return DataLoader(
-        Fetcher(dataset, collate, seed),
+        fetcher,
         sampler=requests,
         batch_size=None,
         collate_fn=_as_is,
@@ -82,6 +88,17 @@ def make_loader(
         pin_memory=pin_memory,
         generator=torch.Generator().manual_seed(seed),  # its own: the default one belongs to the model
     )
+
+
+@dataclass(frozen=True)
+class _OwnReading:
+    """Reads when asked: without processes DataLoader would add only its bookkeeping, a percent of a short step."""
+
+    fetcher: Fetcher
+    requests: Iterable[MicroBatch]
+
+    def __iter__(self) -> Iterator[tuple[MicroBatch, Any]]:
+        return map(self.fetcher.__getitem__, self.requests)
 
 
 def _as_is(batch: Any) -> Any:
@@ -116,7 +133,7 @@ def choose_workers(setting: int | Literal["auto"], *, dataset: Dataset[Any], on_
     """
     if setting != "auto":
         return setting
-    if on_cpu or Fetcher(dataset, None, 0).tensors is not None:
+    if on_cpu or tensor_reader(dataset) is not None:
         return 0
     return max(0, min(8, len(os.sched_getaffinity(0)) // max(1, local_ranks) - 1))
 

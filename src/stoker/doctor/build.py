@@ -29,11 +29,12 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_causes(folder: Path = FOLDER) -> Iterator[dict[str, Any]]:
-    """Every cause of every signature file, with the family of its file."""
+    """Every cause of every signature file, with the family of its file, and by what it is shown: `log` or `run`."""
     for path in sorted(folder.glob("*.yaml")):
         content = read_yaml(path)
         for cause in content.get("causes", ()):
-            yield {"family": content.get("family", path.stem), "file": path.name, **cause}
+            kind = content.get("shown_by", "log")
+            yield {"family": content.get("family", path.stem), "shown_by": kind, "file": path.name, **cause}
 
 
 class _Patterns:

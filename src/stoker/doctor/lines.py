@@ -21,6 +21,7 @@ _ADVICE = re.compile(
     r"|It can be also caused by unexpected exit of a remote peer.*?(?:remote peers?|$)"
     r"|If this is caused by a collective mismatch.*"
     r"|You can (?:make a clone to get a normal tensor|increase the timeout).*"
+    r"|the kernel does this when memory runs out .*"
     r"|To avoid data inconsistency, we are taking the entire process down\."
 )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Sequence
 
 from stoker.doctor.log import Diagnosis
-from stoker.finding import Finding
+from stoker.finding import Evidence, Finding
 
 WIDTH = 100
 MAX_LINE = 300
@@ -53,7 +54,13 @@ def render_text(diagnosis: Diagnosis, language: str) -> str:
     words = _WORDS[language]
     if not diagnosis.findings:
         return f"{words['nothing'].format(lines=diagnosis.lines)}\n{words['unsure']}"
-    first, *others = diagnosis.findings
+    return render_findings(diagnosis.findings, language)
+
+
+def render_findings(findings: Sequence[Finding], language: str) -> str:
+    """The first cause in full, the others with their first line; at least one is there."""
+    words = _WORDS[language]
+    first, *others = findings
     parts = [_full(first, words)]
     if others:
         parts.append("\n".join([words["also"], *(_brief(one, words) for one in others)]))
@@ -95,10 +102,17 @@ def _brief(finding: Finding, words: dict[str, str]) -> str:
 def _evidence(finding: Finding, words: dict[str, str]) -> list[str]:
     shown: list[str] = []
     for item in finding.evidence:
-        place = words["line"].format(line=item.line) if item.line else words["context"]
         text = printable(item.text)
-        shown.append(f"  {place}: {text[:MAX_LINE]}{' …' if len(text) > MAX_LINE else ''}")
+        shown.append(f"  {_place(item, words)}: {text[:MAX_LINE]}{' …' if len(text) > MAX_LINE else ''}")
     return shown
+
+
+def _place(item: Evidence, words: dict[str, str]) -> str:
+    """Where a line stands: its number, its file where there are several, or that the person said it."""
+    if item.line:
+        number = words["line"].format(line=item.line)
+        return f"{item.source}, {number}" if item.source else number
+    return item.source if item.source not in ("", "context") else words["context"]
 
 
 def printable(text: str) -> str:

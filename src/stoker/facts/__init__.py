@@ -5,7 +5,7 @@
 | `gpus` | gpus, pci_ids; recognising a card by name or PCI id |
 | `drivers` | drivers, cuda_driver, capabilities, driver_install |
 | `frameworks` | torch_releases, torch_cuda_archs, torch_rocm, tensorflow, cudnn, nccl, arch_binary_compat |
-| `signals` | xid, gpu_metrics, known_incompat, links |
+| `signals` | xid, gpu_metrics, known_incompat, links, run_variables |
 | `systems` | os_releases |
 | `servers` | servers |
 | `catalog` | all of them as plain text rows, for `stoker facts` |

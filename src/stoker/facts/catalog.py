@@ -105,12 +105,18 @@ TABLES: Mapping[str, Table] = {
         ),
         _table("xid", "xid", "Xid codes of the NVIDIA driver", "xid also severity likely_cause action"),
         _table("metrics", "gpu_metrics", "GPU metrics and their names", "metric unit alert dcgm_exporter_metric"),
+        _table(
+            "variables",
+            "run_variables",
+            "environment variables that NCCL and torch read",
+            "variable reader state instead",
+        ),
         _table("incompat", "known_incompat", "known incompatibilities", "id area error_text fix"),
         _table(
             "servers",
             "servers",
             "servers whose power is documented",
-            "server gpu gpus max_power_w supplies supply_w supplies_needed input",
+            "server gpu gpus max_power_w supplies supply_w supplies_needed heat_btu_h airflow_cfm",
         ),
         _table("os", "os_releases", "operating systems", "id version glibc python driver_repository"),
         _table(

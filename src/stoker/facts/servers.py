@@ -17,9 +17,12 @@ class Server:
     Attributes:
         gpu: The model in gpus.csv, of which it holds `gpus`.
         max_power_w: What it draws at most, W.
-        supplies: Its power supplies, of `supply_w` each; it runs on `supplies_needed` of them. None if not
-            known.
-        input: The voltage it is built for.
+        supplies: Its power supplies, of `supply_w` each; it runs at full power on `supplies_needed` of them.
+            None if not known.
+        volts_min: The lowest voltage at a supply that it is built for; `volts_max` the highest.
+        heat_btu_h: Heat given off as its document says, BTU/h; it need not be that of `max_power_w`.
+        airflow_cfm: Air through it as its document says, cubic feet per minute.
+        max_inlet_c: The warmest air it may take in, degrees Celsius.
     """
 
     server: str
@@ -29,7 +32,11 @@ class Server:
     supplies: int | None
     supply_w: float | None
     supplies_needed: int | None
-    input: str
+    volts_min: float | None
+    volts_max: float | None
+    heat_btu_h: float | None
+    airflow_cfm: float | None
+    max_inlet_c: float | None
     confidence: Confidence
     source: str
     notes: str

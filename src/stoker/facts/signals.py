@@ -90,6 +90,22 @@ class Link:
     notes: str
 
 
+@dataclass(frozen=True)
+class RunVariable:
+    """One environment variable that NCCL or torch reads: a row of run_variables.csv.
+
+    Attributes:
+        state: `source` where it is read but not documented.
+        instead: What to set in its place; empty if there is nothing, or nothing is to be replaced.
+    """
+
+    variable: str
+    reader: Literal["NCCL", "torch"]
+    state: Literal["documented", "source", "deprecated", "removed"]
+    instead: str
+    source: str
+
+
 @cache
 def xids() -> dict[int, Xid]:
     """The row of each Xid code, codes of sibling engines included."""
@@ -110,3 +126,9 @@ def incompatibilities() -> tuple[Incompatibility, ...]:
 def links() -> tuple[Link, ...]:
     """All links."""
     return load("links.csv", Link)
+
+
+@cache
+def run_variables() -> dict[str, RunVariable]:
+    """The known variables of NCCL and torch's use of it, by name."""
+    return {row.variable: row for row in load("run_variables.csv", RunVariable)}

@@ -9,22 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from stoker.host.variables import matters
+
 _PACKAGES = (
     "torch", "torchvision", "torchaudio", "torchmetrics", "numpy", "triton", "safetensors", "stoker",
     "transformers", "nvidia-",
 )  # fmt: skip
-_VARIABLES = (
-    "CUDA_",
-    "NCCL_",
-    "TORCH_",
-    "PYTORCH_",
-    "OMP_",
-    "MKL_",
-    "OPENBLAS_",
-    "SLURM_",
-    "GLOO_",
-    "CUBLAS_",
-)
 
 
 def read_environment(root: Path = Path("/")) -> dict[str, Any]:
@@ -68,7 +58,7 @@ def driver_version(text: str) -> str | None:
 
 def relevant_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Environment variables that change how a run behaves."""
-    return {name: value for name, value in sorted(environ.items()) if name.startswith(_VARIABLES)}
+    return {name: value for name, value in sorted(environ.items()) if matters(name)}
 
 
 def _packages() -> dict[str, str]:

@@ -117,6 +117,11 @@ def render_comparison(records: Sequence[RunRecord]) -> str:
     )
 
 
+def render_page(template: str, **values: object) -> str:
+    """A page from a template of this package, for the verbs that show something else than runs."""
+    return _templates().get_template(template).render(version=__version__, **values)
+
+
 def environment_rows(environment: Mapping[str, object]) -> dict[str, str]:
     """The environment as dotted keys; sizes in binary units, the command as typed."""
     rows = flatten(environment)

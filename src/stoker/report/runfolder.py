@@ -21,8 +21,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
-
 from stoker.errors import Mistake, UserError
 from stoker.finding import Evidence, Finding, State
 from stoker.report.metrics import Evaluations, Metrics, read_evaluations, read_metrics
@@ -118,8 +116,8 @@ def read_run(path: Path) -> RunRecord:
         environment=read_mapping(path / "environment.json", note),
         metrics=read_metrics(read_rows(path / "metrics.jsonl", note)),
         evaluations=read_evaluations(read_rows(path / "evaluations.jsonl", note)),
-        events=tuple(_event(row) for row in read_rows(path / "events.jsonl", note)),
-        failure=_read_failure(path / "failure.json", note=notes),
+        events=tuple(event_of(row) for row in read_rows(path / "events.jsonl", note)),
+        failure=read_failure(path / "failure.json", note=notes),
         checkpoints=_checkpoints(path / "checkpoints"),
         has_model=(path / "model" / "model.safetensors").is_file(),
         logs=tuple(sorted(f"logs/{as_text(log.name)}" for log in (path / "logs").glob("*") if log.is_file())),
@@ -174,7 +172,8 @@ def is_run_folder(path: Path) -> bool:
         return False
 
 
-def _event(row: Mapping[str, object]) -> Event:
+def event_of(row: Mapping[str, object]) -> Event:
+    """One line of `events.jsonl`."""
     return Event(
         event=as_text(row.get("event")) or "event",
         time=as_amount(row.get("time")),
@@ -184,7 +183,7 @@ def _event(row: Mapping[str, object]) -> Event:
     )
 
 
-def _read_failure(path: Path, note: list[str]) -> Failure | None:
+def read_failure(path: Path, note: list[str]) -> Failure | None:
     """The failure; an empty one where the file is there but unreadable, for the run did fail."""
     if not path.is_file():
         return None
@@ -230,6 +229,8 @@ def _checkpoints(folder: Path) -> tuple[int, ...]:
 
 
 def _parse_yaml(text: str) -> object:
+    import yaml  # not needed to look at a run's failure
+
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:

@@ -29,10 +29,11 @@ from stoker.train.clock import make_clock
 from stoker.train.devices import device_name
 from stoker.train.evaluate import Evaluator
 from stoker.train.export import save_weights
+from stoker.train.host_memory import hand_back_freed_memory, keep_freed_memory
 from stoker.train.loop import Loop
 from stoker.train.memory import checkpoint_blocks
 from stoker.train.notes import notes_on
-from stoker.train.observe import Observers, make_observers
+from stoker.train.observe import Observers, RunFacts, make_observers
 from stoker.train.optimizer import make_optimizer
 from stoker.train.parallel import Strategy, choose_strategy
 from stoker.train.precision import Precision, choose_precision
@@ -128,9 +129,12 @@ class _Engine:
         )
         trainee = self._trainee(strategy, precision)
         with ExitStack() as stack:
+            if world.on_cpu and keep_freed_memory():
+                stack.callback(hand_back_freed_memory)
             store = CheckpointStore(self.folder.checkpoints)
             self._prepare_folder(store, settled, precision)
-            observers = make_observers(spec.observe, self.folder.root, world)
+            facts = self._facts(settled, precision, strategy)
+            observers = make_observers(spec.observe, self.folder.root, world, facts)
             stack.callback(observers.close)
             progress = self._resume(store, trainee, observers)
             self.step = progress.position.step
@@ -181,6 +185,7 @@ class _Engine:
     def _environment(self, settled: Settled, precision: Precision, devices: list[str]) -> dict[str, Any]:
         return {
             "stoker": __version__,
+            "pid": os.getpid(),
             "world_size": self.world.size,
             "devices": devices,
             "threads": torch.get_num_threads(),
@@ -188,6 +193,17 @@ class _Engine:
             "precision": precision.format,
             **read_environment(),
         }
+
+    def _facts(self, settled: Settled, precision: Precision, strategy: Strategy) -> RunFacts:
+        return RunFacts(
+            task=self.spec.task.use,
+            world_size=self.world.size,
+            strategy=strategy.name,
+            precision=precision.format,
+            micro_batch_size=settled.plan.micro_size,
+            total_steps=settled.total_steps(self.spec, Position()),
+            checkpoints=self.spec.checkpoint.every.unit != "never",
+        )
 
     def _resume(self, store: CheckpointStore, trainee: Trainee, observers: Observers) -> Progress:
         """Continue from where the spec says; rank 0 looks, all ranks load the same."""

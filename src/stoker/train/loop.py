@@ -9,7 +9,7 @@ from typing import Any
 
 from stoker.data.batches import GlobalBatch, MicroBatch
 from stoker.data.loader import checked
-from stoker.errors import RunError
+from stoker.errors import NotFiniteError, RunError
 from stoker.train.checkpoint import Progress, Saver, first_broken, state_of
 from stoker.train.evaluate import EvaluationResult, Evaluator
 from stoker.train.inflight import InFlight, SettledStep
@@ -119,7 +119,8 @@ class Loop:
         number = self.progress.position.step + 1
         lr = self.spec.optimizer.lr * self.schedule.factor(number, self.fraction)
         batch, pending = self.stepper.run(batches, lr, self._votes)
-        self.progress = replace(self.progress, position=batch.after, samples=self.progress.samples + batch.size)
+        self.progress.position = batch.after
+        self.progress.samples += batch.size
         return batch, self._in_flight.push(batch, pending)
 
     def _votes(self) -> Votes:
@@ -138,7 +139,8 @@ class Loop:
             raise RunError(
                 f"step {settled.batch.step} has no weight: Task.loss returned weight 0 for all of its samples"
             )
-        self.progress = replace(self.progress, seconds=agreed.seconds, weight=self.progress.weight + agreed.weight)
+        self.progress.seconds = agreed.seconds
+        self.progress.weight += agreed.weight
         self._stopping = self._stopping or agreed.stop_votes > 0
         self._save_failed = agreed.save_failures > 0
         self.observers.on_step(settled.record, self.fraction)
@@ -147,7 +149,7 @@ class Loop:
         for settled in self._in_flight.drain():
             self._accept(settled)
 
-    def _not_finite(self, settled: SettledStep) -> RunError:
+    def _not_finite(self, settled: SettledStep) -> NotFiniteError:
         """Name the rank and the samples; every rank comes here at the same step."""
         own = [(list(micro.indices), value) for micro, value in settled.pending.totals.bad_micro_batches()]
         found = self.stepper.world.gather(own)
@@ -156,7 +158,7 @@ class Loop:
             for rank, part in enumerate(found)
             for indices, value in part
         ]
-        return RunError(
+        return NotFiniteError(
             f"the loss of step {settled.batch.step} is {settled.agreed.loss} "
             f"({'; '.join(places) or 'the sum over all ranks overflows'}). Nothing of this step was saved. "
             "Look at these samples, lower optimizer.lr, or set gradient.clip_norm."
@@ -165,6 +167,7 @@ class Loop:
     def _evaluate(self) -> None:
         self._settle_all()
         assert self.evaluator is not None
+        self.observers.on_activity("evaluate")
         position = self.progress.position
         result = self.evaluator.run()
         self.last_evaluation = position.step, result
@@ -181,6 +184,7 @@ class Loop:
         if self.saver is None:
             return
         began = time.perf_counter()
+        self.observers.on_activity("checkpoint")
         trainee, world = self.stepper.trainee, self.stepper.world
         self.stepper.strategy.share_buffers(trainee.module)
         self.observers.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import time
 import traceback
@@ -92,6 +93,19 @@ class RunFolder:
             aside.unlink()
 
 
+_ENCODER = json.JSONEncoder(allow_nan=False)
+
+
+def _line(value: Mapping[str, Any]) -> str:
+    """As JSON. It has no word for infinity, which the norm of an overflown gradient may be: that becomes null."""
+    try:
+        return _ENCODER.encode(value)
+    except ValueError:
+        return _ENCODER.encode(
+            {key: None if isinstance(part, float) and not math.isfinite(part) else part for key, part in value.items()}
+        )
+
+
 class JsonLines:
     """A file with one JSON object per line.
 
@@ -105,7 +119,7 @@ class JsonLines:
 
     def append(self, value: Mapping[str, Any]) -> None:
         """Add a line."""
-        self._lines.append(json.dumps(value))
+        self._lines.append(_line(value))
         if time.monotonic() - self._written > 1.0:
             self.flush()
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from stoker.data.batches import GlobalBatch, MicroBatch
 from stoker.train import compat
 from stoker.train.clock import Clock
-from stoker.train.parallel import Strategy
+from stoker.train.parallel import Passenger, Strategy
 from stoker.train.precision import Precision
 from stoker.train.task import Loss, Task, to_device
 from stoker.train.totals import PendingStep, StepTotals, Votes
@@ -76,19 +76,25 @@ class Stepper:
         assert work.batch is not None
         with self.clock.phase("optimizer"):
             vector = self.strategy.receive()
-            extras = self._update(vector, work.batch, lr)
-        notes = {"lr": lr, "samples": work.batch.size, "seconds": time.perf_counter() - began}
+            known = vector.tolist() if self.world.on_cpu else None
+            extras = self._update(vector, known, work.batch, lr)
+        notes = {"lr": lr, "seconds": time.perf_counter() - began}
         pending = PendingStep(totals, self.clock.take(), notes, extras)
-        pending.copy_to_host(vector)
+        pending.copy_to_host(vector if known is None else known)
         return work.batch, pending
 
-    def _update(self, vector: Tensor, batch: GlobalBatch, lr: float) -> dict[str, Tensor]:
-        """Weigh, clip and apply the gradients; device scalars worth reporting."""
+    def _update(self, vector: Tensor, known: list[float] | None, batch: GlobalBatch, lr: float) -> dict[str, Tensor]:
+        """Weigh, clip and apply the gradients; device scalars worth reporting.
+
+        Args:
+            vector: The step's agreement.
+            known: Its values, where the host has them already.
+            batch: The step's samples.
+            lr: Learning rate.
+        """
         trainee, extras = self.trainee, dict[str, Tensor]()
         for group in trainee.optimizer.param_groups:
             group["lr"] = lr
-        weights = [weight for group in trainee.optimizer.param_groups for weight in group["params"]]
-        known = vector.tolist() if self.world.on_cpu else None
         if known is not None and not _worth_applying(*known[:2]):
             trainee.optimizer.zero_grad(set_to_none=True)
             return extras
@@ -97,10 +103,10 @@ class Stepper:
         # Backward had to divide by the number of samples, before the weight of all ranks was known. That was
         # right already where the samples are what is weighed.
         if known is None or known[1] != batch.size:
-            gradients = [weight.grad for weight in weights if weight.grad is not None]
+            gradients = [weight.grad for weight in self._weights() if weight.grad is not None]
             compat.multiply_all(gradients, batch.size / vector[1])
         if self.clip_norm is not None:
-            extras["grad_norm"] = self.strategy.clip(weights, self.clip_norm)
+            extras["grad_norm"] = self.strategy.clip(self._weights(), self.clip_norm)
         if trainee.scaler is None:
             trainee.optimizer.step()
         else:
@@ -109,6 +115,9 @@ class Stepper:
             extras["loss_scale"] = compat.loss_scale(trainee.scaler)
         trainee.optimizer.zero_grad(set_to_none=True)
         return extras
+
+    def _weights(self) -> list[nn.Parameter]:
+        return [weight for group in self.trainee.optimizer.param_groups for weight in group["params"]]
 
 
 def _worth_applying(loss: float, weight: float) -> bool:
@@ -141,7 +150,7 @@ class _Micro:
 
     def __init__(self, work: _Work, request: MicroBatch, batch: Any) -> None:
         self.work, self.request, self.batch = work, request, batch
-        self.message: Tensor | None = None
+        self.message: Passenger | None = None
 
     @property
     def last(self) -> bool:
@@ -172,4 +181,7 @@ class _Micro:
         with self.work.stepper.clock.phase("backward"):
             scaler = self.work.stepper.trainee.scaler
             scaled = loss if scaler is None else scaler.scale(loss)
-            (scaled if self.message is None else scaled + self.message).backward()
+            if self.message is None:
+                scaled.backward()
+            else:
+                torch.autograd.backward([scaled, self.message.tensor], [None, self.message.gradient])

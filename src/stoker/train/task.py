@@ -181,6 +181,8 @@ def to_device(batch: Any, device: torch.device, *, dtype: torch.dtype | None = N
         device: Where to; asynchronous from page-locked memory.
         dtype: If given, floating-point tensors are converted to it.
     """
+    if device.type == "cpu" and dtype is None:
+        return batch  # data lies there already
     if isinstance(batch, Tensor):
         wanted = dtype if dtype is not None and batch.is_floating_point() else None
         return batch.to(device, wanted, non_blocking=True)

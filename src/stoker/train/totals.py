@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 
 import torch
 from torch import Tensor
@@ -63,27 +65,37 @@ class StepTotals:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._losses: list[tuple[MicroBatch, Loss]] = []
+        self._micros: list[MicroBatch] = []
+        self._parts: list[list[Tensor | float]] = []  # loss, weight and metrics of each of them
         self._names: list[str] = []
 
     def add(self, micro: MicroBatch, loss: Loss) -> None:
         """Count a micro-batch; a ghost only tells which metrics there are."""
         self._names = sorted(loss.metrics)
         if not micro.ghost:
-            self._losses.append((micro, replace(loss, total=loss.total.detach())))  # not the graph with it
+            self._micros.append(micro)
+            self._parts.append([
+                self._kept(value) for value in (loss.total, loss.weight, *(loss.metrics[name] for name in self._names))
+            ])  # fmt: skip
+
+    def _kept(self, value: Tensor | float) -> Tensor | float:
+        """Without its graph, and on the CPU as the number that it is; on a device that would mean to wait."""
+        if not isinstance(value, Tensor):
+            return float(value)
+        return value.item() if self._world.on_cpu else value.detach().double()
 
     def vector(self, votes: Votes) -> Tensor:
         """What this rank brings, on the world's device; asked for once all micro-batches are counted."""
+        columns = [reduce(add, column) for column in zip(*self._parts, strict=True)] or [0.0] * (2 + len(self._names))
         sums: list[Tensor | float] = [
-            _sum([loss.total for _, loss in self._losses]),
-            _sum([loss.weight for _, loss in self._losses]),
+            *columns[:2],
             float(votes.stop),
             float(votes.save_failed),
             votes.seconds if self._world.is_first else 0.0,
-            *(_sum([loss.metrics[name] for _, loss in self._losses]) for name in self._names),
+            *columns[2:],
         ]
         if self._world.on_cpu:
-            return torch.tensor([float(value) for value in sums], dtype=torch.float64)
+            return torch.tensor(sums, dtype=torch.float64)
         return _on_device(sums, self._world.device)
 
     @property
@@ -93,7 +105,7 @@ class StepTotals:
 
     def bad_micro_batches(self) -> list[tuple[MicroBatch, float]]:
         """This rank's micro-batches whose loss is no number."""
-        losses = [(micro, float(loss.total)) for micro, loss in self._losses]
+        losses = [(micro, float(parts[0])) for micro, parts in zip(self._micros, self._parts, strict=True)]
         return [(micro, value) for micro, value in losses if not math.isfinite(value)]
 
 
@@ -108,17 +120,6 @@ def _on_device(sums: list[Tensor | float], device: torch.device) -> Tensor:
         if isinstance(value, Tensor):
             vector[place].copy_(value, non_blocking=True)
     return vector
-
-
-def _sum(values: list[Tensor | float] | list[Tensor]) -> Tensor | float:
-    """Sum in double precision."""
-    if not values:
-        return 0.0
-    doubled = [value.detach().double() if isinstance(value, Tensor) else float(value) for value in values]
-    total = doubled[0]
-    for value in doubled[1:]:
-        total = total + value
-    return total
 
 
 def read_agreed(vector: list[float], names: list[str]) -> Agreed:
@@ -148,15 +149,20 @@ class PendingStep:
     times: Times
     notes: dict[str, float]
     extras: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    _known: list[float] | None = None
     _host: Tensor | None = None
     _event: torch.Event | None = None
 
-    def copy_to_host(self, vector: Tensor) -> None:
-        """Start the copy of everything to be read."""
-        everything = torch.cat([vector, *(value.detach().double().reshape(1) for value in self.extras.values())])
-        if everything.device.type == "cpu":
-            self._host = everything
+    def copy_to_host(self, vector: Tensor | list[float]) -> None:
+        """Start the copy of everything to be read.
+
+        Args:
+            vector: The step's agreement; a list of numbers where the host has them already.
+        """
+        if isinstance(vector, list):
+            self._known = vector + [value.item() for value in self.extras.values()]
             return
+        everything = torch.cat([vector, *(value.detach().double().reshape(1) for value in self.extras.values())])
         self._host = torch.empty_like(everything, device="cpu", pin_memory=True)
         self._host.copy_(everything, non_blocking=True)
         self._event = torch.Event(everything.device)
@@ -164,9 +170,14 @@ class PendingStep:
 
     def read(self) -> tuple[Agreed, dict[str, float]]:
         """The results; waits until the device has them."""
-        assert self._host is not None
-        if self._event is not None:
-            self._event.synchronize()
-        values: list[float] = self._host.tolist()
+        values = self._values()
         count = _HEAD + len(self.totals.names)
         return read_agreed(values[:count], self.totals.names), dict(zip(self.extras, values[count:], strict=True))
+
+    def _values(self) -> list[float]:
+        if self._known is not None:
+            return self._known
+        assert self._host is not None
+        assert self._event is not None
+        self._event.synchronize()
+        return self._host.tolist()

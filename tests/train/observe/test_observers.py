@@ -9,7 +9,7 @@ import torch
 from rich.console import Console
 
 from stoker.train.evaluate import EvaluationResult
-from stoker.train.observe import Observers, make_observers
+from stoker.train.observe import Observers, RunFacts, make_observers
 from stoker.train.observe.base import StepRecord
 from stoker.train.observe.files import FileObserver
 from stoker.train.observe.terminal import BarObserver, LineObserver, RecentRates, Remaining
@@ -130,6 +130,9 @@ def test_a_bar_that_was_never_shown_can_be_closed() -> None:
     assert "step" not in stream.getvalue()
 
 
+FACTS = RunFacts("mine", 1, "single", "fp32", micro_batch_size=None, total_steps=None, checkpoints=False)
+
+
 def kinds(observers: Observers) -> list[str]:
     return [type(one).__name__ for one in observers._observers]  # pyright: ignore[reportPrivateUsage]
 
@@ -143,16 +146,16 @@ def test_which_observers_there_are(tmp_path: Path) -> None:
         ("none", []),
     ):
         section = ObserveSection.model_validate({"progress": progress, "tensorboard": False})
-        assert kinds(make_observers(section, tmp_path, first)) == ["FileObserver", *kind]
-    assert kinds(make_observers(ObserveSection(), tmp_path, first))[1] == "TensorBoardObserver"
-    assert kinds(make_observers(ObserveSection(), tmp_path, second)) == []
+        assert kinds(make_observers(section, tmp_path, first, FACTS)) == ["FileObserver", "StatusObserver", *kind]
+    assert kinds(make_observers(ObserveSection(), tmp_path, first, FACTS))[2] == "TensorBoardObserver"
+    assert kinds(make_observers(ObserveSection(), tmp_path, second, FACTS)) == []
 
 
 def test_tensorboard_files_can_be_read(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     world = World(Ranks(), torch.device("cpu"))
-    observers = make_observers(ObserveSection(progress="none"), tmp_path, world)
+    observers = make_observers(ObserveSection(progress="none"), tmp_path, world, FACTS)
     observers.start(0, 0.0)
     observers.on_step(record(1), 0.5)
     observers.on_step(record(2), 0.6)  # less than a second later

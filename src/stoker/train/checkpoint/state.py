@@ -28,7 +28,7 @@ from stoker.train.world import World
 FORMAT = 1
 
 
-@dataclass(frozen=True)
+@dataclass
 class Progress:
     """How far a run is.
 

@@ -2,5 +2,6 @@
 
 from stoker.train.observe.base import Observer, Observers, StepRecord
 from stoker.train.observe.make import make_observers
+from stoker.train.observe.status import RunFacts
 
-__all__ = ["Observer", "Observers", "StepRecord", "make_observers"]
+__all__ = ["Observer", "Observers", "RunFacts", "StepRecord", "make_observers"]

@@ -59,6 +59,9 @@ class Observer:
     def on_step(self, record: StepRecord, fraction: float) -> None:
         """A step is done; `fraction` of the run is behind."""
 
+    def on_activity(self, activity: str) -> None:
+        """Something begins that may take longer than a step: `evaluate` or `checkpoint`."""
+
     def on_evaluation(self, step: int, epoch: int, result: EvaluationResult) -> None:
         """An evaluation is done."""
 
@@ -92,6 +95,11 @@ class Observers(Observer):
         """Pass on."""
         for observer in self._observers:
             observer.on_step(record, fraction)
+
+    def on_activity(self, activity: str) -> None:
+        """Pass on."""
+        for observer in self._observers:
+            observer.on_activity(activity)
 
     def on_evaluation(self, step: int, epoch: int, result: EvaluationResult) -> None:
         """Pass on."""

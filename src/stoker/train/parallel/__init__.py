@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 from stoker.errors import UserError
-from stoker.train.parallel.base import MicroStep, Strategy
+from stoker.train.parallel.base import MicroStep, Passenger, Strategy
 from stoker.train.parallel.data_parallel import DataParallelStrategy
 from stoker.train.parallel.ddp import DDPStrategy
 from stoker.train.parallel.single import SingleStrategy
 from stoker.train.spec.model import ParallelSection
 from stoker.train.world import World
 
-__all__ = ["MicroStep", "Strategy", "choose_strategy"]
+__all__ = ["MicroStep", "Passenger", "Strategy", "choose_strategy"]
 
 _STRATEGIES: dict[str, type[Strategy]] = {
     "single": SingleStrategy,

@@ -5,12 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from stoker.train.world import World
+
+
+class Passenger(NamedTuple):
+    """A leaf tensor and the gradient that it is given: it rides along in a backward pass that does not need it."""
+
+    tensor: Tensor
+    gradient: Tensor
 
 
 class MicroStep(Protocol):
@@ -76,15 +83,15 @@ class Strategy(ABC):
                 with self.local_gradients(module):
                     micro.backward(micro.forward())
 
-    def send(self, vector: Tensor) -> Tensor | None:
+    def send(self, vector: Tensor) -> Passenger | None:
         """Start adding a small vector up over all ranks, in the last forward of a step.
 
         Args:
             vector: On the world's device, in double precision; the same length on all ranks.
 
         Returns:
-            A scalar to add to the loss of the backward that follows, if the vector travels with the
-            gradients; None if it does not.
+            What the backward that follows has to take along, if the vector travels with the gradients; None
+            if it does not.
         """
         self._receive = self.world.sum_async(vector)
         return None

@@ -8,11 +8,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from stoker.train import compat
-from stoker.train.parallel.base import Strategy
+from stoker.train.parallel.base import Passenger, Strategy
 
 _WITH_STATISTICS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -75,14 +74,15 @@ class DDPStrategy(Strategy):
         assert isinstance(module, DistributedDataParallel)
         return module.no_sync()
 
-    def send(self, vector: Tensor) -> Tensor | None:
+    def send(self, vector: Tensor) -> Passenger | None:
         """Let the vector travel in the gradients' own buckets: no collective of its own."""
         if self._carrier is None or len(vector) > CAPACITY:
             return super().send(vector)
         message = self._carrier.message
-        padded = F.pad(vector, (0, CAPACITY - len(vector))).to(message.dtype)
+        gradient = torch.zeros_like(message)
+        torch.mul(vector, self.exchange_divisor, out=gradient[: len(vector)])  # since DDP divides by the ranks
         self._receive = lambda: self._read(message, len(vector))
-        return torch.dot(message, padded * self.exchange_divisor)  # times the ranks, since DDP divides by them
+        return Passenger(message, gradient)
 
     def _read(self, message: nn.Parameter, length: int) -> Tensor:
         assert message.grad is not None

@@ -1,0 +1,76 @@
+"""`stoker plan compare`: cards side by side for a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+Format = Literal["text", "json"]
+
+
+def compare(
+    cards: Annotated[
+        list[str], typer.Argument(help="GPU models, such as 'H100 SXM' or '4xRTX 4090' for another number of them.")
+    ],
+    model: Annotated[
+        str, typer.Option(help="module:callable, path.py:callable, a config.json, or the name of a torchvision model.")
+    ],
+    gpus: Annotated[int, typer.Option(min=1, max=4096, help="Number of cards of each model.")] = 1,
+    layout: Annotated[str, typer.Option(help="Such as ddp or fsdp2,tp=2; for one card none is needed.")] = "ddp",
+    precision: Annotated[str, typer.Option(help="fp32, tf32, bf16, fp16, bf16-pure, fp16-pure.")] = "bf16",
+    checkpointing: Annotated[str, typer.Option(help="none, full, selective, selective-layer.")] = "none",
+    micro_batch: Annotated[int, typer.Option(min=1, help="Samples per card and forward pass.")] = 1,
+    sequence: Annotated[int | None, typer.Option(min=1, help="Tokens per sample of language models.")] = None,
+    image_size: Annotated[int, typer.Option(min=8, help="Height and width of images.")] = 224,
+    price: Annotated[list[str] | None, typer.Option(metavar="CARD=PRICE", help="Of one card, in any currency.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write a page with charts that opens offline.")] = None,
+    format_: Annotated[Format, typer.Option("--format", help="How to print.")] = "text",
+) -> None:
+    """Put cards side by side for a model: does it fit, samples/s, per watt, and per price if prices are given.
+
+    The exit code is 1 if the model fits none of them.
+    """
+    import json
+    import sys
+
+    from stoker.errors import ExitCode
+    from stoker.plan import compare as planner
+    from stoker.plan.compare_text import to_html, to_text
+    from stoker.report.write import write_aside
+
+    choices = planner.parse_choices(cards, gpus, layout, price or [])
+    source = _source(model, precision, checkpointing, micro_batch, sequence, image_size)
+    compared = planner.fastest_first(planner.compare(source, choices))
+    what = f"{model}: {precision}, {micro_batch} samples per card and pass, checkpointing {checkpointing}"
+    if format_ == "json":
+        typer.echo(json.dumps([one.to_json() for one in compared], indent=2, ensure_ascii=False))
+    else:
+        unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+        typer.echo(to_text(compared, what, unicode=unicode), nl=False)
+    if html is not None:
+        write_aside(html, to_html(compared, f"Cards for {Path(model).name}", what))
+        typer.echo(f"the page is {html}", err=True)
+    if not any(one.samples_per_second for one in compared):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _source(
+    model: str, precision: str, checkpointing: str, micro_batch: int, sequence: int | None, image_size: int
+) -> Any:
+    from stoker.errors import Mistake, UserError
+    from stoker.plan.trace.run import Source
+    from stoker.plan.workload import CHECKPOINTINGS, PRECISIONS
+
+    checked = (("--precision", precision, PRECISIONS), ("--checkpointing", checkpointing, CHECKPOINTINGS))
+    mistakes = [
+        Mistake(f"{value} is not known: write one of {', '.join(known)}", option)
+        for option, value, known in checked
+        if value not in known
+    ]
+    if mistakes:
+        raise UserError(*mistakes)
+    arguments = {"target": model, "micro_batch": micro_batch, "image_size": image_size, "sequence": sequence}
+    changes = {"precision": precision, "checkpointing": checkpointing}
+    return Source("stoker.plan.workload:load_workload", arguments, changes)

@@ -1,0 +1,1 @@
+"""Bundles: a machine in one masked file, which can be diagnosed anywhere. Standard library only."""

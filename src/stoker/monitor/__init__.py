@@ -1,0 +1,1 @@
+"""What the GPUs and the runs of a machine do: sampled, exported, shown."""

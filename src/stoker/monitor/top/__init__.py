@@ -1,0 +1,1 @@
+"""`stoker monitor top`: the screen of a machine in a terminal. Needs textual, of the extra `monitor`."""
