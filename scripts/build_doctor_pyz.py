@@ -18,7 +18,7 @@ MAIN = """\
 import sys
 
 if sys.version_info < (3, 11):
-    sys.exit("doctor.pyz needs Python 3.11 or newer, not %d.%d: try python3.11, python3.12" % sys.version_info[:2])
+    sys.exit("doctor.pyz needs Python 3.11 or newer, this is %d.%d: try python3.11 or newer" % sys.version_info[:2])
 from stoker.doctor.standalone import main
 
 main()

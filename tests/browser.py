@@ -68,10 +68,11 @@ class Browser:
             self.events.append(answer)
 
     def open(self, address: str) -> None:
-        """Go to an address and wait until all of it has loaded."""
-        self.events.clear()
-        self.call("Page.navigate", url=address)
-        self.wait(lambda: any(event["method"] == "Page.loadEventFired" for event in self.events))
+        """Go to an address and wait until all of it has loaded; the page before is gone by then."""
+        for place in ("about:blank", address):
+            self.events.clear()
+            self.call("Page.navigate", url=place)
+            self.wait(lambda: any(event["method"] == "Page.loadEventFired" for event in self.events))
 
     def run(self, script: str) -> Any:
         """The value of an expression, in the page; of a promise, what it comes to."""

@@ -15,9 +15,15 @@ from stoker._version import __version__
 from stoker.cli.main import app
 from stoker.train.spec.load import all_keys
 
+PLANNED = [
+    "TARGET", "OVERRIDES", "--gpu", "--gpus", "--layout", "--precision", "--checkpointing", "--micro-batch",
+    "--accumulation", "--optimizer", "--sequence", "--image-size", "--compile", "--profile", "--format",
+]  # fmt: skip
+"""What `plan memory` and `plan speed` share."""
+
 VERBS = {
     "": ["--version", "--install-completion", "--show-completion"],
-    "train": ["RUN_FILE", "OVERRIDES", "--processes -n", "--dry-run", "--explain", "--launched"],
+    "train": ["RUN_FILE", "OVERRIDES", "--processes -n", "--dry-run", "--plan", "--explain", "--launched"],
     "schema": ["WHAT", "--format"],
     "report": ["RUNS", "--format", "--out"],
     "facts": ["TABLE", "--filter", "--where", "--columns", "--sources", "--format"],
@@ -55,15 +61,12 @@ VERBS = {
         "SERVER", "--gpu", "--servers", "--dataset-gb", "--samples", "--bytes-per-sample", "--samples-per-second",
         "--epochs", "--fill-hours", "--format",
     ],
-    "plan memory": [
-        "TARGET", "--gpu", "--gpus", "--layout", "--precision", "--checkpointing", "--micro-batch",
-        "--accumulation", "--optimizer", "--sequence", "--image-size", "--compile", "--expandable-segments",
-        "--format",
-    ],
-    "plan speed": [
-        "TARGET", "--gpu", "--gpus", "--layout", "--precision", "--checkpointing", "--micro-batch",
-        "--accumulation", "--optimizer", "--sequence", "--image-size", "--compile", "--network",
-        "--gpus-per-node", "--loader-rate", "--storage-gbs", "--profile", "--format",
+    "plan memory": [*PLANNED, "--expandable-segments"],
+    "plan speed": [*PLANNED, "--network", "--gpus-per-node", "--loader-rate", "--storage-gbs"],
+    "plan search": [
+        "TARGET", "OVERRIDES", "--gpu", "--servers", "--gpus-per-server", "--network", "--deadline", "--tokens",
+        "--samples", "--global-batch", "--price", "--precision", "--optimizer", "--sequence", "--image-size",
+        "--finalists", "--write", "--format",
     ],
     "plan calibrate": ["--output -o", "--device"],
 }  # fmt: skip

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import importlib
 import io
 import lzma
+import random
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from stoker.doctor.reading import open_log, read_blocks
 from stoker.errors import UserError
 
 ECC = "RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
-ZSTD_OF_ECC = bytes.fromhex("28b52ffd")  # a head only: what follows is cut
+ZSTD_MAGIC = bytes.fromhex("28b52ffd")
 
 
 def write(folder: Path, content: bytes, name: str = "run.log") -> str:
@@ -100,10 +102,48 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
         open_log(str(tmp_path))
 
 
-def test_zstd_is_read_or_answered_with_a_sentence(tmp_path: Path) -> None:
-    path = write(tmp_path, ZSTD_OF_ECC + bytes(64))
-    with pytest.raises(UserError, match=r"zstd|is empty"):
-        diagnose(path)
+def compressed_with_zstd(data: bytes) -> bytes:
+    for name in ("compression.zstd", "zstandard", "backports.zstd", "pyzstd"):
+        try:
+            return importlib.import_module(name).compress(data)
+        except ImportError:
+            continue
+    pytest.skip("no zstd library is installed (the extra `logs` brings one): reading zstd is not tested")
+
+
+@pytest.mark.parametrize("frames", [1, 3])
+def test_zstd_is_read(frames: int, tmp_path: Path) -> None:
+    """Also of several frames, as `zstd` leaves them when files are joined."""
+    lines = ("step of a run that goes well\n" * 5000).encode()
+    content = b"".join(compressed_with_zstd(lines) for _ in range(frames - 1)) + compressed_with_zstd(
+        lines + ECC.encode()
+    )
+    answer = diagnose(write(tmp_path, content, "run.log.zst"))
+    assert [(one.cause, one.evidence[0].line) for one in answer.findings] == [
+        ("uncorrectable-ecc-error", 5000 * frames + 1)
+    ]
+
+
+def test_a_cut_zstd_gives_what_was_read(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    lines = ECC + "".join(f"step {rng.random()} of the run went well\n" for _ in range(100_000))
+    cut = compressed_with_zstd(lines.encode())[:-5000]
+    assert [finding.cause for finding in diagnose(write(tmp_path, cut)).findings] == ["uncorrectable-ecc-error"]
+
+
+def test_zstd_without_a_library_is_answered_with_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoker.doctor.reading._ZSTD_MODULES", ("no_such_zstd_module",))
+    with pytest.raises(UserError, match=r"no zstd library is here.*zstd -dc FILE \| stoker doctor log -"):
+        diagnose(write(tmp_path, ZSTD_MAGIC + bytes(64)))
+
+
+@pytest.mark.parametrize(
+    "line", ["x" * 10_000_000, "é\x1b[31m" * 1_000_000, "\r" * 10_000_000, "NCCL WARN " * 1_000_000]
+)
+def test_a_line_of_ten_megabytes_does_not_hide_what_follows(line: str, tmp_path: Path) -> None:
+    content = gzip.compress((line + "\r\n" + ECC).encode(), 1)
+    answer = diagnose(write(tmp_path, content))
+    assert [(one.cause, one.evidence[0].line) for one in answer.findings] == [("uncorrectable-ecc-error", 2)]
 
 
 @given(st.binary(max_size=400), st.integers(min_value=8, max_value=64))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import shutil
+import subprocess
 
 import pytest
 from hypothesis import given
@@ -89,6 +91,15 @@ def test_a_run_without_gpus_and_a_gpu_without_values_have_no_empty_families() ->
     text = render(sample(gpus=(Gpu(gpu="0", uuid="u"),)), 0.0).decode()
     assert "stoker_gpu_power_watts" not in text
     assert 'stoker_gpu_lost{gpu="0",uuid="u",model=""} 0\n' in text
+
+
+def test_promtool_finds_nothing_to_complain_about() -> None:
+    if shutil.which("promtool") is None:
+        pytest.skip("promtool, of Debian's package prometheus, is not installed here")
+    gpu = Gpu(gpu="0", uuid="u", model="m", power_watts=1.0, energy_joules=2.0, xid_errors={"79": 1.0})
+    text = render(sample(host=HOST, runs=(RUN,), gpus=(gpu,)), 0.0)
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout + done.stderr) == (0, b"")
 
 
 @given(st.text(), st.floats())

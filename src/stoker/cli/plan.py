@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from stoker.cli import plan_compare, plan_memory, plan_power, plan_topology
+from stoker.cli import plan_compare, plan_memory, plan_power, plan_search, plan_topology
 
 if TYPE_CHECKING:
     from stoker.plan.versions.machine import Machine
@@ -24,6 +24,7 @@ Format = Literal["text", "json"]
 
 plan.command()(plan_memory.memory)
 plan.command()(plan_memory.speed)
+plan.command()(plan_search.search)
 plan.command()(plan_memory.calibrate)
 plan.command()(plan_compare.compare)
 plan.command()(plan_power.power)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -36,12 +36,14 @@ def compare(
     import sys
 
     from stoker.errors import ExitCode
+    from stoker.forecast.request import Options, model_source
     from stoker.plan import compare as planner
     from stoker.plan.compare_text import to_html, to_text
     from stoker.report.write import write_aside
 
     choices = planner.parse_choices(cards, gpus, layout, price or [])
-    source = _source(model, precision, checkpointing, micro_batch, sequence, image_size)
+    options = Options(precision, checkpointing, micro_batch, sequence=sequence, image_size=image_size)
+    source = model_source(model, (), options)
     compared = planner.fastest_first(planner.compare(source, choices))
     what = f"{model}: {precision}, {micro_batch} samples per card and pass, checkpointing {checkpointing}"
     if format_ == "json":
@@ -54,23 +56,3 @@ def compare(
         typer.echo(f"the page is {html}", err=True)
     if not any(one.samples_per_second for one in compared):
         raise typer.Exit(ExitCode.FAILED)
-
-
-def _source(
-    model: str, precision: str, checkpointing: str, micro_batch: int, sequence: int | None, image_size: int
-) -> Any:
-    from stoker.errors import Mistake, UserError
-    from stoker.plan.trace.run import Source
-    from stoker.plan.workload import CHECKPOINTINGS, PRECISIONS
-
-    checked = (("--precision", precision, PRECISIONS), ("--checkpointing", checkpointing, CHECKPOINTINGS))
-    mistakes = [
-        Mistake(f"{value} is not known: write one of {', '.join(known)}", option)
-        for option, value, known in checked
-        if value not in known
-    ]
-    if mistakes:
-        raise UserError(*mistakes)
-    arguments = {"target": model, "micro_batch": micro_batch, "image_size": image_size, "sequence": sequence}
-    changes = {"precision": precision, "checkpointing": checkpointing}
-    return Source("stoker.plan.workload:load_workload", arguments, changes)

@@ -41,6 +41,9 @@ def train(
         typer.Option("--processes", "-n", min=1, help="Processes. Default: one per GPU; 1 on the CPU."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and train nothing.")] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="First say how much memory and time it should take, and if it fits.")
+    ] = False,
     explain: Annotated[
         str | None, typer.Option("--explain", metavar="KEY", help="Explain a field, a section, or `all`.")
     ] = None,
@@ -71,12 +74,16 @@ def train(
             _log_to_file(Path(loaded.spec.output) / "logs" / f"rank{ranks.rank}.log")
     _need_torch()
     count = ranks.world_size if ranks is not None else _processes(loaded, processes)
+    is_first = ranks is None or ranks.rank == 0
     if dry_run:
         _dry_run(loaded, ["stoker", "train", str(run_file), *(overrides or [])], count)
+    if plan and is_first:
+        _plan(loaded, count, keep=not dry_run)
+    if dry_run:
         return
     with cause_told(Path(loaded.spec.output), None if ranks is None else ranks.rank):
         if ranks is not None or count == 1:
-            _train_here(loaded, is_first=ranks is None or ranks.rank == 0, launched=launched is not None)
+            _train_here(loaded, is_first=is_first, launched=launched is not None)
         else:
             _launch(loaded, count)
 
@@ -115,6 +122,23 @@ def _dry_run(loaded: LoadedSpec, command: list[str], count: int) -> None:
     for line in dry_run(_task(loaded), loaded.spec, count):
         typer.echo(line)
     typer.echo(f"command: {torchrun_line(command, count)}")
+
+
+def _plan(loaded: LoadedSpec, count: int, *, keep: bool) -> None:
+    """Say what is expected, and keep it in the run folder. What cannot be planned can still be trained."""
+    from stoker.forecast.run import device_here, forecast
+    from stoker.train.run_folder import RunFolder
+
+    try:
+        expected = forecast(loaded, device_here(count, say=typer.echo), count)
+    except UserError as error:
+        typer.echo(f"no plan: {error}")
+        return
+    typer.echo(str(expected))
+    if keep:
+        folder = RunFolder(Path(loaded.spec.output))
+        folder.create()
+        folder.write_json("plan.json", expected.to_json())
 
 
 def _train_here(loaded: LoadedSpec, *, is_first: bool, launched: bool) -> None:

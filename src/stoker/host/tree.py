@@ -160,7 +160,7 @@ class Tree:
         out = read_regular(self._root / FOLDER / "commands" / f"{name}.txt")
         err = read_regular(self._root / FOLDER / "commands" / f"{name}.err")
         if isinstance(out, Unreadable) and isinstance(err, Unreadable):
-            return Unreadable("unrecorded", f"the output of `{' '.join(argv)}` is not in the copy")
+            return Unreadable("unrecorded", f"the output of `{' '.join(argv[:2])}` is not in the copy")
         return Output(
             "" if isinstance(out, Unreadable) else out,
             "" if isinstance(err, Unreadable) else err,

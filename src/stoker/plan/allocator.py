@@ -343,3 +343,22 @@ def replay(
         else:
             allocator.free(key)
     return allocator.usage
+
+
+def add_up(requests: Sequence[tuple[int, int, int]]) -> Usage:
+    """What a sequence comes to without a caching allocator: on the CPU every tensor is asked for and given back.
+
+    >>> add_up([Request(1, 300), Request(2, 100), Request(1, 0), Request(3, 250)]).peak_requested
+    400
+    """
+    sizes: dict[int, int] = {}
+    total = peak = place = 0
+    for position, (key, nbytes, _) in enumerate(requests):
+        if not nbytes:
+            total -= sizes.pop(key)
+            continue
+        sizes[key] = nbytes
+        total += nbytes
+        if total > peak:
+            peak, place = total, position
+    return Usage(peak_reserved=peak, peak_allocated=peak, peak_position=place, peak_requested=peak)

@@ -27,12 +27,12 @@ class Goodput:
     share: float
 
 
-def goodput(parameters: int, states: int, gpus: int, *, storage_gbs: float = 2.0) -> Goodput:
+def goodput(parameters: int, states: float, gpus: int, *, storage_gbs: float = 2.0) -> Goodput:
     """Goodput of a job.
 
     Args:
         parameters: Of the model.
-        states: fp32 values that the optimizer keeps per parameter.
+        states: fp32 values that the optimizer keeps per parameter, on average.
         gpus: That it runs on.
         storage_gbs: GB/s that all ranks together write.
 

@@ -72,6 +72,11 @@ class Gpu:
         """Usable bytes."""
         return int(self.memory_gib * GIB)
 
+    @property
+    def on_cpu(self) -> bool:
+        """Whether it is a CPU in a GPU's terms: see `stoker.plan.cpu`."""
+        return self.architecture == "cpu"
+
     def reached(self, quantity: str) -> Fraction:
         """What is reached of a peak.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stoker.plan import closed_form
-from stoker.plan.allocator import MIB, Options, OutOfMemoryError, Usage, replay
+from stoker.plan.allocator import MIB, Options, OutOfMemoryError, Usage, add_up, replay
 from stoker.plan.hardware import GIB, Gpu, overhead
 from stoker.plan.layout import Layout
 from stoker.plan.trace.log import Memory, Tensor, Trace
@@ -98,7 +98,7 @@ def plan_memory(
         UserError: If the workload cannot be made because of what the user wrote.
         RunError: If the model cannot even be built.
     """
-    reply = trace(source, layout, gpu, cache=cache)
+    reply = trace(source, layout, None if gpu.on_cpu else gpu, cache=cache)
     if reply.failure is not None:
         return _estimate(source, source.make(), layout, gpu, reply.failure), reply
     plans = [judge(one, gpu, layout, options=options, compiled=compiled) for one in reply.traces]
@@ -114,7 +114,9 @@ def judge(
     options: Options | None = None,
     compiled: bool = False,
 ) -> MemoryPlan:
-    """Replay one trace and compare it with a GPU."""
+    """Replay one trace and compare it with a GPU, or with the memory of a CPU."""
+    if gpu.on_cpu:
+        return _judge_cpu(traced, gpu)
     requests = with_workspaces(traced.memory, gpu)
     usage = replay(requests, options=options)
     factor = overhead("compile_memory") if compiled else 1.0
@@ -139,7 +141,7 @@ def judge(
         reserved=reserved,
         device_bytes=total,
         usable=gpu.memory_bytes,
-        peak=_peak_name(traced, usage),
+        peak=_peak_name(traced, usage.peak_position - 1),  # the workspace stands before
         holders=tuple(holders(traced, usage, requests)),
         retries=retries,
         notes=tuple(said),
@@ -215,8 +217,26 @@ def holders(traced: Trace, usage: Usage, requests: Sequence[tuple[int, int, int]
     return [Holder(name, nbytes) for name, nbytes in counted.most_common(most)]
 
 
-def _peak_name(traced: Trace, usage: Usage) -> str:
-    position = usage.peak_position - 1  # the workspace stands before
+def _judge_cpu(traced: Trace, cpu: Gpu) -> MemoryPlan:
+    """Memory of one process: its tensors, and what Python, torch, the task and its data held before."""
+    usage = add_up(traced.memory)
+    categories = by_category(traced, usage, traced.memory)
+    categories["context"] = float(traced.resident)
+    total = float(usage.peak_allocated + traced.resident)
+    return MemoryPlan(
+        verdict=verdict_of(total, cpu.memory_bytes, fits_capped=False),
+        categories=categories,
+        allocated=float(usage.peak_allocated),
+        reserved=float(usage.peak_reserved),
+        device_bytes=total,
+        usable=cpu.memory_bytes,
+        peak=_peak_name(traced, usage.peak_position),
+        holders=tuple(holders(traced, usage, traced.memory)),
+        notes=(*traced.facts.notes, *traced.notes, "what kernels and malloc keep for themselves is not in it"),
+    )
+
+
+def _peak_name(traced: Trace, position: int) -> str:
     where = "setup"
     for step, phase, start in traced.marks:
         if start <= position:

@@ -17,8 +17,6 @@ from stoker.plan.simulate import Timeline, play, slowdown
 from stoker.plan.trace.log import Trace
 from stoker.plan.trace.run import stages_to_trace
 
-_STATES: Mapping[str, int] = {"sgd": 1, "adafactor": 0}
-
 
 @dataclass(frozen=True)
 class Range:
@@ -116,7 +114,6 @@ def plan_speed(traces: Sequence[Trace], layout: Layout, gpu: Gpu, conditions: Co
     if tokens is not None:
         per_gpu = Range(*(rate * tokens / layout.ranks for rate in (rates.expected, rates.low, rates.high)))
     done = _flops(traces, layout) / times.expected
-    states = _STATES.get(facts.optimizer, 2)
     return SpeedPlan(
         step_seconds=times,
         samples_per_second=rates,
@@ -126,14 +123,22 @@ def plan_speed(traces: Sequence[Trace], layout: Layout, gpu: Gpu, conditions: Co
         parts=main.parts,
         bound=bound,
         by_kind=main.timeline.by_kind,
-        goodput=goodput(traces[0].parameters, states, layout.ranks, storage_gbs=given.storage_gbs),
+        goodput=goodput(traces[0].parameters, traces[0].states(), layout.ranks, storage_gbs=given.storage_gbs),
         assumptions=_assumptions(gpu, layout, given, facts.precision),
     )
 
 
+def expected_seconds(traces: Sequence[Trace], layout: Layout, roofline: Roofline, conditions: Conditions) -> float:
+    """Step time that is expected, without its range: for comparing many layouts on one GPU."""
+    return _priced(traces, layout, roofline, conditions).seconds
+
+
 def _step(traces: Sequence[Trace], layout: Layout, gpu: Gpu, given: Conditions, side: Side) -> _Step:
-    facts = traces[0].facts
-    roofline = Roofline(gpu, tf32=facts.precision == "tf32", side=side)
+    return _priced(traces, layout, Roofline(gpu, tf32=traces[0].facts.precision == "tf32", side=side), given)
+
+
+def _priced(traces: Sequence[Trace], layout: Layout, roofline: Roofline, given: Conditions) -> _Step:
+    gpu = roofline.gpu
     network = Network(find_link(gpu.fabric), find_link(given.network), given.gpus_per_node, given.gpus_per_port)
     timelines = [play(one, roofline, network) for one in traces]
     if layout.pipeline > 1:

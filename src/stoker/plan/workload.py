@@ -80,6 +80,11 @@ class Workload:
         depth: Blocks that the model repeats, over all stages; 0 where that is not known.
         build_at: As `build`, for a model with another number of blocks: what a trace of a deep model is made from.
         parallelize: Shards the matrices over a mesh of tensor parallel ranks, where `pieces` is not set.
+        make_optimizer: Makes the optimizer of a model on a device (`cuda` or `cpu`); None for the one that
+            `optimizer` names.
+        keep_batch: Whether the batch is held until the next one is there, rather than dropped after the
+            forward pass.
+        rescale: Whether gradients are multiplied by a factor that is known only after the backward pass.
         notes: What is assumed.
     """
 
@@ -103,6 +108,9 @@ class Workload:
     depth: int = 0
     build_at: Callable[[int, Piece], nn.Module] | None = None
     parallelize: Callable[[nn.Module, Any], None] | None = None
+    make_optimizer: Callable[[nn.Module, str], torch.optim.Optimizer] | None = None
+    keep_batch: bool = False
+    rescale: bool = False
     notes: tuple[str, ...] = field(default=())
 
     def with_(self, **changes: Any) -> Workload:
@@ -120,7 +128,14 @@ class Workload:
         return replace(self, depth=depth, build=functools.partial(self.build_at, depth))
 
 
-def load_workload(target: str, *, micro_batch: int = 1, image_size: int = 224, sequence: int | None = None) -> Workload:
+def load_workload(
+    target: str,
+    *,
+    micro_batch: int = 1,
+    image_size: int = 224,
+    sequence: int | None = None,
+    layers: int | None = None,
+) -> Workload:
     """Find the workload that a target on the command line names.
 
     Args:
@@ -129,6 +144,7 @@ def load_workload(target: str, *, micro_batch: int = 1, image_size: int = 224, s
         micro_batch: Samples per rank and forward pass.
         image_size: Height and width of images for torchvision models.
         sequence: Tokens per sample for language models; the longest the model allows by default.
+        layers: Layers of a language model, where not as many as its config says.
 
     Raises:
         UserError: If there is no such thing.
@@ -138,6 +154,8 @@ def load_workload(target: str, *, micro_batch: int = 1, image_size: int = 224, s
         from stoker.plan.models.language import language_workload
 
         config = read_config(Path(target))
+        if layers is not None:
+            config = replace(config, layers=layers)
         return language_workload(config, micro_batch=micro_batch, sequence=sequence)
     if ":" in target:
         return callable_workload(target, micro_batch=micro_batch)

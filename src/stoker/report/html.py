@@ -20,6 +20,7 @@ from stoker.report.compare import differing_settings, figure_rows, run_labels, s
 from stoker.report.figures import counted, data_size, duration, flatten, moment, number, value_text
 from stoker.report.headline import STATE_MEANING, tiles
 from stoker.report.panels import comparison_panels, run_panels, time_split
+from stoker.report.predicted import comparisons
 from stoker.report.rows import as_amount, as_list, as_mapping
 from stoker.report.runfolder import Event, RunRecord, read_run, read_runs
 from stoker.report.summary import summarize
@@ -85,6 +86,7 @@ def render_report(record: RunRecord) -> str:
             packages=flatten(packages),
             events=event_rows(record.events),
             left_out=max(0, len(record.events) - MAX_EVENTS),
+            predicted=comparisons(record),
             record=record,
         )
     )

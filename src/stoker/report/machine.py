@@ -10,6 +10,7 @@ from dataclasses import asdict
 from stoker.report.advice import time_sentence
 from stoker.report.compare import ABSENT, differing_settings
 from stoker.report.curve import Point
+from stoker.report.predicted import as_json, comparisons
 from stoker.report.runfolder import Failure, RunRecord
 from stoker.report.summary import MetricFigures, summarize
 
@@ -40,6 +41,8 @@ def report_json(records: Sequence[RunRecord]) -> str:
                     "not_finite": int}],                            how many values were not
        "skipped_steps": int, "repeated_steps": int,
        "checkpoints": [step], "model": bool,
+       "predicted": [{"name": text, "unit": "seconds" | "bytes",        empty unless the run was planned
+                      "expected": number, "low": number, "high": number, "measured": number}],
        "failure": {"kind": text, "message": text, "rank": int, "step": int, "time": unix seconds,
                    "findings": [Finding]},                          null unless the state is failed
        "notices": [text]}],
@@ -78,6 +81,7 @@ def _run(record: RunRecord) -> Json:
         "repeated_steps": record.metrics.repeated,
         "checkpoints": list(record.checkpoints),
         "model": record.has_model,
+        "predicted": [as_json(comparison) for comparison in comparisons(record)],
         "failure": _failure(record.failure) if record.failure and summary.state == "failed" else None,
         "notices": list(summary.notices),
     }

@@ -6,7 +6,8 @@
 | `environment.json` | versions, devices, command |
 | `metrics.jsonl` | one row per step |
 | `evaluations.jsonl` | one row per evaluation |
-| `events.jsonl` | start, resume, checkpoint, stop, end |
+| `events.jsonl` | start, resume, checkpoint, memory, stop, end |
+| `plan.json` | what was predicted, if it was planned |
 | `failure.json` | why it failed, if it did |
 | `checkpoints/`, `model/`, `logs/` | what can be resumed, served and read |
 
@@ -50,13 +51,15 @@ _CHECKPOINT = re.compile(r"step-(\d+)$")
 
 @dataclass(frozen=True)
 class Event:
-    """One line of `events.jsonl`; `time` in unix seconds."""
+    """One line of `events.jsonl`; `time` in unix seconds, `kind` and `peak_bytes` of memory."""
 
     event: str
     time: float | None = None
     step: int | None = None
     seconds: float | None = None
     message: str = ""
+    kind: str = ""
+    peak_bytes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class RunRecord:
 
     Attributes:
         path: The run folder, absolute.
+        plan: What the planner predicted; empty if it was not asked.
         notes: Sentences about what could not be read.
         checkpoints: Steps that have a checkpoint, rising.
         logs: Names of the log files, relative to the run folder.
@@ -93,6 +97,7 @@ class RunRecord:
     checkpoints: tuple[int, ...] = ()
     has_model: bool = False
     logs: tuple[str, ...] = ()
+    plan: Mapping[str, object] = field(default_factory=dict[str, object])
     notes: tuple[str, ...] = ()
 
     @property
@@ -121,6 +126,7 @@ def read_run(path: Path) -> RunRecord:
         checkpoints=_checkpoints(path / "checkpoints"),
         has_model=(path / "model" / "model.safetensors").is_file(),
         logs=tuple(sorted(f"logs/{as_text(log.name)}" for log in (path / "logs").glob("*") if log.is_file())),
+        plan=read_mapping(path / "plan.json", note) if (path / "plan.json").is_file() else {},
         notes=tuple(notes),
     )
 
@@ -180,6 +186,8 @@ def event_of(row: Mapping[str, object]) -> Event:
         step=as_int(row.get("step")),
         seconds=as_amount(row.get("seconds")),
         message=as_text(row.get("message")),
+        kind=as_text(row.get("kind")),
+        peak_bytes=as_amount(row.get("peak_bytes")),
     )
 
 

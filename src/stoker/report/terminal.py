@@ -16,6 +16,7 @@ from stoker.report.figures import duration, percent
 from stoker.report.headline import STATE_MEANING, tiles
 from stoker.report.panels import SMOOTH_FROM
 from stoker.report.plot import sparkline, text_plot
+from stoker.report.predicted import Comparison, comparisons
 from stoker.report.runfolder import Failure, RunRecord
 from stoker.report.summary import PhaseTime, RunState, RunSummary, summarize
 
@@ -44,6 +45,7 @@ def print_report(record: RunRecord, console: Console) -> None:
     parts += _plot(record, console)
     if summary.phases:
         parts += [Text(), Text("where the time went", style="bold"), _split(summary.phases, console.width)]
+    parts += _predicted(comparisons(record))
     sentence = time_sentence(summary.phases, record.spec, record.environment)
     _show(Group(*parts, Text(), Text(sentence)), console)
 
@@ -131,6 +133,17 @@ def _plot(record: RunRecord, console: Console) -> list[RenderableType]:
 
 def _loss_sparkline(record: RunRecord) -> str:
     return sparkline(_loss(record)[1], width=SPARKLINE_WIDTH)
+
+
+def _predicted(rows: Sequence[Comparison]) -> list[RenderableType]:
+    if not rows:
+        return []
+    grid = Table.grid(padding=(0, 3))
+    for row in rows:
+        predicted, measured = f"predicted {row.predicted_text}", f"measured {row.measured_text}"
+        grid.add_row(Text(row.name), Text(predicted), Text(measured, style="bold"), Text(row.ratio_text, style="dim"))
+    notes = [Text(row.note, style="dim") for row in rows if row.note]
+    return [Text(), Text("predicted and measured", style="bold"), grid, *notes]
 
 
 def _split(phases: Sequence[PhaseTime], width: int) -> Table:

@@ -29,6 +29,7 @@ from stoker.train.clock import make_clock
 from stoker.train.devices import device_name
 from stoker.train.evaluate import Evaluator
 from stoker.train.export import save_weights
+from stoker.train.footprint import footprint, start_counting
 from stoker.train.host_memory import hand_back_freed_memory, keep_freed_memory
 from stoker.train.loop import Loop
 from stoker.train.memory import checkpoint_blocks
@@ -120,6 +121,7 @@ class _Engine:
 
     def run(self) -> RunResult:
         spec, world = self.spec, self.world
+        start_counting(world.device)
         torch.use_deterministic_algorithms(spec.deterministic)
         seed_everything(spec.seed)  # the same on every rank: task and initial weights may be random
         settled = settle(self.task, spec, world)
@@ -311,6 +313,7 @@ class _Engine:
         step = loop.progress.position.step
         if complete:
             save_weights(trainee.model, self.folder.model, self.world)
+        self._tell_memory(observers, step)
         observers.on_event("end" if complete else "stop", step, message=loop.stop.reason)
         observers.flush()
         self.world.first_says(None)  # when any rank returns, the run folder is complete
@@ -319,6 +322,14 @@ class _Engine:
             result = loop.last_evaluation[1]
             found = {"loss": result.loss, **result.metrics}
         return RunResult("finished" if complete else "stopped", self.folder.root, step, found, trainee.model)
+
+    def _tell_memory(self, observers: Observers, step: int) -> None:
+        """What the rank that needed most needed."""
+        own = footprint(self.world.device)
+        found = [one for one in self.world.gather(own) if one is not None]
+        if found:
+            most = max(found, key=lambda one: one.peak_bytes)
+            observers.on_event("memory", step, kind=most.kind, peak_bytes=most.peak_bytes)
 
 
 def describe(spec: RunSpec, settled: Settled, precision: Precision, strategy: Strategy) -> list[str]:

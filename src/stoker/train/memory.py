@@ -25,18 +25,23 @@ def checkpoint_blocks(model: nn.Module, blocks: Sequence[nn.Module], stride: int
     Raises:
         UserError: There are no repeated blocks.
     """
+    chosen = blocks_to_checkpoint(model, blocks, stride)
+    for block in chosen:
+        block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+    return len(chosen)
+
+
+def blocks_to_checkpoint(model: nn.Module, blocks: Sequence[nn.Module], stride: int) -> list[nn.Module]:
+    """The blocks that `checkpoint_blocks` checkpoints; arguments and errors as there."""
     if stride == 0:
-        return 0
+        return []
     found = list(blocks) or find_blocks(model)
     if not found:
         raise UserError(
             "memory.activation_checkpointing: the model has no repeated blocks; "
             "name them in Task.blocks(), or write none"
         )
-    chosen = found[stride - 1 :: stride]
-    for block in chosen:
-        block.forward = partial(checkpoint, block.forward, use_reentrant=False)
-    return len(chosen)
+    return found[stride - 1 :: stride]
 
 
 def find_blocks(model: nn.Module) -> list[nn.Module]:

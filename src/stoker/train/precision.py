@@ -59,13 +59,28 @@ def choose_precision(wanted: Literal["auto"] | Format, device: torch.device) -> 
 
 
 def _best(device: torch.device) -> tuple[Format, str]:
-    if device.type == "cpu":
-        return "fp32", "the CPU computes it at full speed"
     if device.type != "cuda":
-        return "fp32", f"nothing is known of {device.type} devices"
-    if torch.cuda.is_bf16_supported(including_emulation=False):
+        return best_format(device.type)
+    bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+    fp16 = torch.version.hip is None and torch.cuda.get_device_capability(device) >= (7, 0)
+    return best_format("cuda", bf16=bf16, fp16=fp16)
+
+
+def best_format(device_type: str, *, bf16: bool = False, fp16: bool = False) -> tuple[Format, str]:
+    """What `auto` comes to, and why.
+
+    Args:
+        device_type: `cpu`, `cuda`, ...
+        bf16: Whether the device has tensor cores for bf16.
+        fp16: Whether it has them for fp16.
+    """
+    if device_type == "cpu":
+        return "fp32", "the CPU computes it at full speed"
+    if device_type != "cuda":
+        return "fp32", f"nothing is known of {device_type} devices"
+    if bf16:
         return "bf16", "this GPU has bf16 tensor cores, and bf16 needs no loss scale"
-    if torch.version.hip is None and torch.cuda.get_device_capability(device) >= (7, 0):
+    if fp16:
         return "fp16", "this GPU has fp16 tensor cores but no bf16"
     return "fp32", "this GPU has no tensor cores"
 

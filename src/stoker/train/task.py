@@ -183,13 +183,27 @@ def to_device(batch: Any, device: torch.device, *, dtype: torch.dtype | None = N
     """
     if device.type == "cpu" and dtype is None:
         return batch  # data lies there already
+
+    def move(tensor: Tensor) -> Tensor:
+        wanted = dtype if dtype is not None and tensor.is_floating_point() else None
+        return tensor.to(device, wanted, non_blocking=True)
+
+    return map_tensors(batch, move)
+
+
+def map_tensors(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """A nested batch with every tensor replaced by what `change` makes of it.
+
+    Args:
+        batch: Tensors in lists, tuples, named tuples and mappings; anything else stays as it is.
+        change: Called once for each tensor.
+    """
     if isinstance(batch, Tensor):
-        wanted = dtype if dtype is not None and batch.is_floating_point() else None
-        return batch.to(device, wanted, non_blocking=True)
+        return change(batch)
     if isinstance(batch, Mapping):
-        return {key: to_device(value, device, dtype=dtype) for key, value in batch.items()}
+        return {key: map_tensors(value, change) for key, value in batch.items()}
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(to_device(value, device, dtype=dtype) for value in batch))
+        return type(batch)(*(map_tensors(value, change) for value in batch))
     if isinstance(batch, list | tuple):
-        return type(batch)(to_device(value, device, dtype=dtype) for value in batch)
+        return type(batch)(map_tensors(value, change) for value in batch)
     return batch

@@ -28,7 +28,6 @@ def member(name: str, data: bytes = b"", **fields: object) -> tuple[tarfile.TarI
 
 
 MANIFEST = member(f"{FOLDER}/manifest.json", Manifest().to_json().encode())
-LARGE = member(f"{FOLDER}/x", bytes(range(256)) * 40)
 
 
 def pack(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
@@ -86,6 +85,9 @@ def test_a_decompression_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytes
     assert "unpacks to more than" in refused(pack(path, *(member(f"{FOLDER}/{n}") for n in range(5))))
 
 
+NOISE = member(f"{FOLDER}/x", bytes(range(256)) * 40)
+
+
 def damaged(path: Path) -> Path:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 0xFF
@@ -101,8 +103,8 @@ def cut(path: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda path: cut(pack(path, MANIFEST, LARGE)), "is no whole bundle"),
-        (lambda path: damaged(pack(path, MANIFEST, LARGE)), "is no whole bundle"),
+        (lambda path: cut(pack(path, MANIFEST, NOISE)), "is no whole bundle"),
+        (lambda path: damaged(pack(path, MANIFEST, NOISE)), "is no whole bundle"),
         (lambda path: path.write_bytes(gzip.compress(b"just a log\n" * 100)) and path, "is no whole bundle"),
         (lambda path: pack(path, member(f"{FOLDER}/x")), "holds no stoker-bundle/manifest.json"),
         (lambda path: pack(path, member(f"{FOLDER}/manifest.json", b"[]")), "its manifest cannot be read"),

@@ -17,7 +17,20 @@ from stoker.host.snapshot import Snapshot
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = "\n".join(path.read_text() for path in (ROOT / "src/stoker/doctor/checks").glob("*.py"))
-VALUES = {"kernel", "version", "module", "branch", "gpu", "watts", "port", "name", "instead", "python", "path"}
+VALUES = {
+    "address",
+    "kernel",
+    "version",
+    "module",
+    "branch",
+    "gpu",
+    "watts",
+    "port",
+    "name",
+    "instead",
+    "python",
+    "path",
+}
 """What checks give for the placeholders of a fix."""
 
 NOTED = {"network.addresses", "disks.free"}
@@ -69,10 +82,14 @@ def test_placeholders_are_commands_or_values() -> None:
 
 def test_a_fix_is_worded_for_the_distribution() -> None:
     values = {"kernel": "6.8.0-87-generic"}
-    assert "apt-get install -y linux-headers-6.8.0-87-generic" in fill("{install_headers}", "debian", values)
-    assert "dnf install -y kernel-devel-6.8.0-87-generic" in fill("{install_headers}", "rhel", values)
-    assert fill("{install_headers}", "", values) == "install the headers of kernel 6.8.0-87-generic"
-    assert fill("awk '{print}' {unheard_of}", "debian", values) == "awk '{print}' {unheard_of}"
+    assert "apt-get install -y linux-headers-6.8.0-87-generic" in fill(
+        "{install_headers}", ("linuxmint", "debian"), values
+    )
+    assert "dnf install -y kernel-devel-6.8.0-87-generic" in fill("{install_headers}", ("rocky", "rhel"), values)
+    assert fill("{install_headers}", ("", ""), values) == "install the headers of kernel 6.8.0-87-generic"
+    assert fill("{signing_key}", ("ubuntu", "debian"), {}) == "/var/lib/shim-signed/mok/MOK.der"
+    assert fill("{signing_key}", ("debian", "debian"), {}) == "/var/lib/dkms/mok.pub"
+    assert fill("awk '{print}' {unheard_of}", ("", "debian"), values) == "awk '{print}' {unheard_of}"
 
 
 def test_causes_that_explain_others_are_known() -> None:

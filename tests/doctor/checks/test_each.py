@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from stoker.doctor.build import read_causes
 from stoker.doctor.checks.base import CHECKS
 from stoker.doctor.checks.run import examine
 from stoker.host.plain import from_plain, to_plain
@@ -346,8 +348,29 @@ def test_a_check_finds_what_it_is_for(
     for one in found:
         assert one.title.endswith(".")
         assert one.evidence
+        assert [step for step in (*one.fix, one.confirm) if re.search(r"\{[a-z_]+\}", step)] == [], (
+            "a placeholder is left"
+        )
         assert one.fix or one.state == "info"
     assert from_plain(Snapshot, to_plain(changed)) == changed
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_every_fault_that_the_log_reader_knows_in_a_kernel_log_ends_in_a_fix(
+    number: int, healthy: dict[str, Snapshot]
+) -> None:
+    """Each sample of the hardware and driver causes, as if it stood in the kernel's log."""
+    found: set[str] = set()
+    for cause in read_causes():
+        samples = [sample for sample in cause["positive"] if isinstance(sample, str)]
+        if cause["family"] not in ("hardware", "driver") or len(samples) <= number:
+            continue
+        changed = log(*samples[number].splitlines())(healthy["a"])
+        for one in examine(changed, ["xid"]).of("fail", "warn", "info"):
+            found.add(one.finding.cause)
+            assert [step for step in one.finding.fix if re.search(r"\{[a-z_]+\}", step)] == [], one.finding.cause
+            assert one.finding.fix
+    assert len(found) > 50
 
 
 def test_every_check_has_a_case() -> None:

@@ -93,7 +93,6 @@ class Machine:
         self.commands["ipmitool_sel"] = (
             "   1 | 11/30/2026 | 05:58:01 | System Boot Initiated #0x01 | Initiated by power up | Asserted\n"
         )
-        self.commands["apt-mark_showhold"] = ""
         self.unreadable["run:chronyc_-n_tracking"] = ["missing", "chronyc is not installed"]
         self.unreadable["run:slurmd_-V"] = ["missing", "slurmd is not installed"]
         self.memory(256)

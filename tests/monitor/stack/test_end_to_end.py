@@ -17,6 +17,7 @@ from stoker.monitor.stack.render import Stack, read_target, stack_files, write_f
 from stoker.monitor.stack.running import RunningStack
 from stoker.monitor.stack.services import PROGRAMS, Plan, find_programs, services
 from tests.monitor.stack.endpoint import Webhook, serving, until
+from tests.monitor.stack.prometheus import ask, dashboard_queries
 from tests.monitor.stack.test_live import free_ports
 from tests.nvml_sim import Scenario
 
@@ -64,6 +65,12 @@ def test_a_change_in_the_driver_reaches_the_webhook(simulated: Callable[..., Sce
             scenario.write()
             xid = until(lambda: webhook.alerts().get("GpuXidFatal"), 20)
             assert (xid["labels"]["gpu"], xid["labels"]["xid"]) == ("6", "79")
+
+            asked = [
+                query for query in dashboard_queries(node=socket.gethostname(), gpu="6") if "$run" not in query.expr
+            ]
+            assert len(asked) > 40
+            until(lambda: [query for query in asked if not ask(others[1].url, query.expr)] == [], 20)
 
             scenario.gpus[6].values["lost"] = "1"
             scenario.write()

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import pytest
@@ -21,6 +20,7 @@ from stoker.monitor.stack.render import Stack, read_target, stack_files, write_f
 from stoker.monitor.stack.running import RunningStack
 from stoker.monitor.stack.services import PROGRAMS, Plan, check_ports, find_programs, services
 from tests.monitor.stack.endpoint import GPU, RUN, Endpoint, Webhook, serving, until
+from tests.monitor.stack.prometheus import ask, dashboard_queries
 
 NEEDED = ("Prometheus", "Alertmanager")
 MISSING = [name for name in NEEDED if not any(map(shutil.which, PROGRAMS[name]))]
@@ -39,8 +39,7 @@ class Live(NamedTuple):
     alertmanager: str
 
     def query(self, expr: str) -> list[Any]:
-        with urlopen(f"{self.prometheus}/api/v1/query?{urlencode({'query': expr})}", timeout=5) as answer:
-            return json.load(answer)["data"]["result"]
+        return ask(self.prometheus, expr)
 
     def alerts(self) -> list[Any]:
         with urlopen(f"{self.alertmanager}/api/v2/alerts", timeout=5) as answer:
@@ -123,20 +122,10 @@ def test_every_query_of_every_dashboard_returns_data(live: Live) -> None:
     live.endpoint.changed[f"stoker_gpu_power_limit_watts{{{GPU.format(n=0)}}}"] = 300  # so that an alert is shown
     until(lambda: live.query('ALERTS{alertname="GpuPowerCapLowered", alertstate="firing"}'), 20)
     until(lambda: live.query("gpu:nvlink_receive_bytes_per_second"), 20)
-    node = socket.gethostname()
-    queries = [
-        (
-            dashboard,
-            panel["title"],
-            target["expr"].replace("$node", node).replace("$gpu", "0").replace("$run", "digits"),
-        )
-        for dashboard, text in dashboard_files().items()
-        for panel in json.loads(text)["panels"]
-        for target in panel.get("targets", ())
-    ]
+    queries = list(dashboard_queries(node=socket.gethostname(), gpu="0", run="digits"))
     assert len(queries) > 60
-    assert [query for query in queries if not live.query(query[2])] == []
-    assert "$" not in "".join(expr for _, _, expr in queries)
+    assert "$" not in "".join(query.expr for query in queries)
+    assert [query for query in queries if not live.query(query.expr)] == []
     live.endpoint.changed.clear()
 
 

@@ -125,6 +125,7 @@ def test_what_is_started_and_in_which_order(tmp_path: Path) -> None:
     planned = services(plan, programs)
     assert [service.name for service in planned] == ["Exporter", "Relay", "Alertmanager", "Prometheus", "Grafana"]
     assert [service.url for service in planned][-1] == "http://[::1]:3000"
+    assert planned[1].url == "http://127.0.0.1:9837", "nobody else is to reach the robots"
     grafana = planned[-1]
     assert grafana.command == ["/usr/sbin/grafana-server", "--homepath=/usr/share/grafana"]
     assert grafana.environment["STOKER_DASHBOARDS"] == str(tmp_path / "grafana" / "dashboards")

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from stoker.monitor.model import Exporter, Gpu, GpuProcess, Host
+from stoker.monitor.model import Exporter, Gpu, GpuProcess, Host, MigInstance
 from stoker.monitor.view import screen_of, words_of
 from stoker.monitor.view.screen import Badge, Reading, Screen
 from stoker.report.figures import UNKNOWN
@@ -83,6 +83,18 @@ def test_a_hung_run_marks_its_gpus_as_hung_and_promises_no_end() -> None:
     assert healthy.runs[0].progress_text == "step 100 of 1,000 · 10 % · about 15 min left"
 
 
+def test_a_divided_gpu_has_no_utilisation_and_is_seen_all_the_same() -> None:
+    parts = (MigInstance(instance="1", profile="3g.40gb", memory_used_bytes=GIB, memory_total_bytes=40 * GIB),)
+    shown = screen(gpu(utilization_ratio=None, mig_mode=1, mig_instances=parts))
+    assert shown.unseen == ()
+    assert reading(shown.gpus[0].more, "mig_instances").text == "3g.40gb: 1 GiB of 40 GiB"
+
+
+def test_two_errors_are_two_marks() -> None:
+    shown = screen(gpu(xid_errors={"79": 1, "48": 1}, xid_last_time={"79": TIME, "48": TIME}))
+    assert [badge.text for badge in shown.gpus[0].badges] == ["Xid 79", "Xid 48"]
+
+
 def test_a_lost_gpu_is_shown_as_lost_and_not_left_out() -> None:
     shown = screen(gpu(), Gpu(gpu="1", uuid="GPU-1", lost=True))
     assert [badge.text for badge in shown.gpus[1].badges] == ["lost"]
@@ -92,7 +104,7 @@ def test_a_lost_gpu_is_shown_as_lost_and_not_left_out() -> None:
 def test_without_a_driver_it_says_that_gpus_could_not_be_looked_at() -> None:
     shown = screen(exporter=Exporter(version="0", nvml_up=0, nvml_error="NVML Shared Library Not Found"))
     assert shown.unseen == ("GPUs could not be looked at: NVML Shared Library Not Found.",)
-    assert shown.verdict == Badge("nothing wrong", "good")
+    assert shown.verdict == Badge("not all could be seen", "calm"), "unknown is not fine"
 
 
 def test_processes_are_told_with_their_place_and_run() -> None:

@@ -20,9 +20,14 @@ from stoker.finding import Evidence
 from stoker.host.probes.boot import DkmsModule
 from stoker.host.probes.driver import upstream
 from stoker.host.probes.system import kernel_key
+from stoker.host.probes.upgrades import Change
 from stoker.host.snapshot import Snapshot
 
 VERSION_FILE = "/proc/driver/nvidia/version"
+_DRIVER_PACKAGES = (
+    "nvidia-driver", "libnvidia-compute", "nvidia-utils", "nvidia-dkms", "nvidia-headless", "nvidia-open",
+    "cuda-drivers",
+)  # fmt: skip
 _LIBRARY_PACKAGES = ("libnvidia-compute", "nvidia-utils", "libnvidia-cfg", "nvidia-driver-cuda-libs", "nvidia-compute")
 
 
@@ -81,8 +86,7 @@ def _upgrade_to(machine: Snapshot, versions: tuple[str, ...]) -> list[Evidence]:
     """The package transaction that brought the libraries."""
     for change in reversed(machine.upgrades.changes):
         if upstream(change.new) in versions and change.package.startswith(_LIBRARY_PACKAGES):
-            text = f"{change.time} {change.command or change.action}: {change.package} {change.old} -> {change.new}"
-            return [seen(change.path, text, change.line)]
+            return [seen(change.path, _transaction(change), change.line)]
     return []
 
 
@@ -117,12 +121,15 @@ def secure_boot(machine: Snapshot) -> Iterator[Found]:
     unsigned = module is not None and not module.signer
     if "nvidia" in machine.modules.loaded or not (unsigned or rejected):
         return
+    built = _dkms(machine)
     yield fail(
         "secure-boot-rejects-module",
         "Secure Boot is on, and the NVIDIA module is not signed with a key that the machine trusts.",
         seen("mokutil --sb-state", machine.secure_boot.line),
         *([seen("modinfo nvidia", f"{module.filename}: no signer")] if module and unsigned else []),
         *(seen(machine.kernel_log.source, line) for line in rejected[:1]),
+        module=built[0].name if built else "nvidia",
+        version=built[0].version if built else "VERSION",
     )
 
 
@@ -264,34 +271,26 @@ def driver_knows_card(machine: Snapshot) -> Iterator[Found]:
 def driver_upgrades(machine: Snapshot) -> Iterator[Found]:
     """An unattended upgrade replaces libraries under a running module."""
     upgrades = machine.upgrades
-    packages = [
-        one.name
-        for one in machine.driver.packages
-        if one.name.startswith(
-            (
-                "nvidia-driver",
-                "libnvidia-compute",
-                "nvidia-utils",
-                "nvidia-dkms",
-                "nvidia-headless",
-                "nvidia-open",
-                "cuda-drivers",
-            )
-        )
-    ]
-    if not upgrades.unattended or not packages:
+    ours = [one for one in machine.driver.packages if one.name.startswith(_DRIVER_PACKAGES)]
+    if not upgrades.unattended or not ours:
         yield fine("No unattended upgrade touches the NVIDIA packages.")
         return
-    held = {name.partition(":")[0] for name in upgrades.held}
     excluded = any("nvidia" in pattern for pattern in upgrades.excluded)
-    if not excluded and not set(packages) <= held:
+    if not excluded and not all(one.held for one in ours):
+        last = [one for one in upgrades.automatic() if "nvidia" in one.package][-1:]
         yield warn(
             "driver-upgraded-unattended",
             "Unattended upgrades may replace the NVIDIA driver while jobs run.",
-            seen("/etc/apt/apt.conf.d", 'APT::Periodic::Unattended-Upgrade "1", and no nvidia in Package-Blacklist'),
-            *(seen(one.path, f"{one.time} {one.command}: {one.package} {one.old} -> {one.new}", one.line)
-              for one in upgrades.automatic()[-1:] if "nvidia" in one.package),
-        )  # fmt: skip
+            seen(
+                "/etc/apt/apt.conf.d",
+                'APT::Periodic::Unattended-Upgrade "1", and no nvidia in Package-Blacklist',
+            ),
+            *(seen(one.path, _transaction(one), one.line) for one in last),
+        )
+
+
+def _transaction(change: Change) -> str:
+    return f"{change.time} {change.command or change.action}: {change.package} {change.old} -> {change.new}"
 
 
 @check("persistence", needs=("gpu",))

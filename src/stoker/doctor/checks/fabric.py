@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from stoker.doctor.checks.base import Found, check, fail, fine, seen, unsure, warn
 from stoker.doctor.checks.lookup import PCI_LIST, gpu_source
+from stoker.host.probes.gpus import Gpu
 from stoker.host.snapshot import Snapshot
 
 UNIT = "nvidia-fabricmanager"
@@ -21,11 +22,15 @@ def has_nvswitch(machine: Snapshot) -> bool:
 
 @check("fabric-manager", needs=("card",))
 def fabric_manager(machine: Snapshot) -> Iterator[Found]:
-    """It must run where there are NVSwitches, and has nothing to do elsewhere."""
+    """It must run where there are NVSwitches, and has nothing to do elsewhere.
+
+    In a virtual machine that was given GPUs but no switches it runs on the host; `fabric-state` says what it did.
+    """
     units = machine.services.units
     unit = units.get(UNIT) if units else None
-    if not has_nvswitch(machine):
-        if unit and unit.active == "failed":
+    switches = machine.pci.of("nvswitch")
+    if not switches:
+        if unit and unit.active == "failed" and not has_nvswitch(machine):
             yield warn(
                 "fabric-manager-needless",
                 "The Fabric Manager is installed and fails, since there is no NVSwitch here.",
@@ -33,22 +38,17 @@ def fabric_manager(machine: Snapshot) -> Iterator[Found]:
             )
         else:
             yield fine("There is no NVSwitch here, so no Fabric Manager is needed.")
-        return
-    if units is None:
-        elsewhere = machine.container.kind or machine.system.virtualization not in ("none", "")
+    elif units is None:
         host = "the Fabric Manager runs on the host, which cannot be seen from here"
-        yield unsure(host if elsewhere else machine.why_unknown("services.units"))
+        yield unsure(host if machine.container.kind else machine.why_unknown("services.units"))
     elif unit is None or unit.active != "active":
-        switches = machine.pci.of("nvswitch")
+        state = "not found" if unit is None else f"ActiveState={unit.active} Result={unit.result}"
         yield fail(
             "fabric-manager-not-running",
-            "There are NVSwitches, and the Fabric Manager "
-            + ("is not installed." if unit is None else f"is {unit.active}."),
-            seen(
-                f"systemctl show {UNIT}",
-                "not found" if unit is None else f"ActiveState={unit.active} Result={unit.result}",
-            ),
-            *(seen(PCI_LIST, f"{one.address} NVSwitch [{one.vendor}:{one.device}]") for one in switches[:1]),
+            f"There are NVSwitches, and the Fabric Manager is {'not installed' if unit is None else unit.active}.",
+            seen(f"systemctl show {UNIT}", state),
+            seen(PCI_LIST, f"{switches[0].address} NVSwitch [{switches[0].vendor}:{switches[0].device}]"),
+            branch=machine.driver.loaded.partition(".")[0],
         )
 
 
@@ -80,11 +80,13 @@ def fabric_state(machine: Snapshot) -> Iterator[Found]:
         yield fail(
             "fabric-manager-not-running",
             f"{len(out)} of {len(known)} GPUs have not joined the NVSwitch fabric.",
-            *(
-                seen(gpu_source(machine), f"{gpu.label}: Fabric State {gpu.fabric_state}, Status {gpu.fabric_status}")
-                for gpu in out[:4]
-            ),
+            *(seen(gpu_source(machine), _fabric(gpu)) for gpu in out[:4]),
+            branch=machine.driver.loaded.partition(".")[0],
         )
+
+
+def _fabric(gpu: Gpu) -> str:
+    return f"{gpu.label}: Fabric State {gpu.fabric_state}, Status {gpu.fabric_status}"
 
 
 @check("imex", needs=("card", "services.units"))

@@ -109,8 +109,9 @@ def ecc_errors(machine: Snapshot) -> Iterator[Found]:
 def ecc_mode(machine: Snapshot) -> Iterator[Found]:
     """ECC off on a card that has it lets wrong results through."""
     off = _each(machine, lambda gpu: gpu.ecc is False and not is_geforce(gpu))
-    if off:
-        yield warn(
+    if off:  # workstation cards are delivered so
+        make = info if all("RTX" in gpu.name or "Quadro" in gpu.name for gpu in off) else warn
+        yield make(
             "ecc-disabled", f"ECC is off on {_names(off)}.", _shows(machine, off[0], "ECC Mode, Current: Disabled")
         )
     changing = _each(
@@ -183,7 +184,7 @@ def memory_repair(machine: Snapshot) -> Iterator[Found]:
 
 @check("temperature", needs=("gpu",))
 def temperature(machine: Snapshot, limits: Limits) -> Iterator[Found]:
-    """By the margin to its own limit where the card gives one (Hopper and later), else by its degrees."""
+    """By the margin to its own limit (T.Limit) where the card gives one, as from Ada on, else by its degrees."""
     for gpu in machine.gpus.devices:
         if set(gpu.clock_reasons) & {"hw_thermal_slowdown", "sw_thermal_slowdown"}:
             continue  # said by clock-events
@@ -382,9 +383,9 @@ def gpu_memory_held(machine: Snapshot, limits: Limits) -> Iterator[Found]:
 @check("gpu-processes", needs=("gpu",))
 def gpu_processes(machine: Snapshot) -> Iterator[Found]:
     """Who uses the cards now: a run that is started beside them gets less."""
-    busy = _each(machine, lambda gpu: any(process.kind.startswith("C") for process in gpu.processes))
+    busy = _each(machine, lambda gpu: any(process.kind == "C" for process in gpu.processes))
     if busy:
-        shown = [_shows(machine, gpu, _process(one)) for gpu in busy for one in gpu.processes[:2]]
+        shown = [_shows(machine, gpu, _process(one)) for gpu in busy for one in gpu.processes[:2] if one.kind == "C"]
         yield info("other-process-holds-gpu-memory", f"Processes compute on {_names(busy)}.", *shown[:6])
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from stoker.doctor.checks.base import Found, Limits, check, fail, fine, info, seen, warn
+from stoker.doctor.checks.lookup import driver_version
 from stoker.doctor.log import diagnose_text
 from stoker.finding import Evidence, Finding
 from stoker.host.snapshot import Snapshot
@@ -43,6 +44,20 @@ def _said_elsewhere(machine: Snapshot, cause: str) -> bool:
     )
 
 
+def _values(machine: Snapshot) -> dict[str, str]:
+    """For the fix of a cause that is told by a line only: what the line does not name is left to the reader."""
+    version = driver_version(machine)
+    named = {"branch": version.partition(".")[0], "version": version, "module": "nvidia"}
+    return named | {
+        "gpu": "GPU",
+        "address": "ADDRESS",
+        "port": "PORT",
+        "path": "PATH",
+        "watts": "WATTS",
+        "name": "NAME",
+    }
+
+
 @check("xid", needs=_NEEDS)
 def xid(machine: Snapshot) -> Iterator[Found]:
     """Xid errors of the driver, and other GPU faults that the log reader recognises."""
@@ -51,7 +66,7 @@ def xid(machine: Snapshot) -> Iterator[Found]:
             continue
         quotes = [seen(machine.kernel_log.source, item.text, None) for item in finding.evidence[:3]]
         make = {"fail": fail, "warn": warn}.get(finding.state, info)
-        yield make(finding.cause, finding.title, *quotes)
+        yield make(finding.cause, finding.title, *quotes, **_values(machine))
 
 
 @check("sxid", needs=_NEEDS)
@@ -125,10 +140,12 @@ def pcie_log(machine: Snapshot, limits: Limits) -> Iterator[Found]:
     hits = _hits(machine, r"PCIe Bus Error: severity=|AER: (?:Uncorrect|Correct|Multiple)")
     if len(hits) > limits["lines"]:
         make = fail if any("severity=Uncorrect" in line for line in hits) else warn
+        address = re.search(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", hits[-1])
         yield make(
             "pcie-link-degraded",
             f"The kernel wrote {len(hits)} lines about PCIe errors since boot.",
             *_quote(machine, hits),
+            address=address[0] if address else "ADDRESS",
         )
 
 

@@ -13,7 +13,7 @@ LIMITS_FILE = "/proc/self/limits"
 
 def gib(size: float) -> str:
     """Bytes for sentences."""
-    return f"{size / GIB:.1f} GiB"
+    return f"{size / GIB:.1f} GiB" if size >= GIB else f"{size / 2**20:.0f} MiB"
 
 
 @check("shared-memory", needs=("disks.mounts",))

@@ -39,16 +39,15 @@ def pcie_width(machine: Snapshot, limits: Limits) -> Iterator[Found]:
         if card.width < expected:
             yield warn(
                 "pcie-link-degraded",
-                f"{_name(machine, card)} has {card.width} PCIe lanes of {expected}.".replace("the GPU", "The GPU"),
+                f"{_name(machine, card)} has {card.width} PCIe lanes of {expected}.",
                 seen(f"{PCI_LIST}/{card.address}/current_link_width", str(card.width)),
                 seen(f"{PCI_LIST}/{card.address}/max_link_width", str(card.width_max)),
+                address=card.address,
             )
         elif card.width_max is not None and expected < card.width_max and expected < limits["least_lanes"]:
             yield info(
                 "pcie-slot-narrow",
-                f"{_name(machine, card)} sits in a slot of {expected} lanes and could use {card.width_max}.".replace(
-                    "the GPU", "The GPU"
-                ),
+                f"{_name(machine, card)} sits in a slot of {expected} lanes and could use {card.width_max}.",
                 seen(PCI_LIST, describe(card)),
             )
     if not judged:
@@ -72,6 +71,7 @@ def pcie_generation(machine: Snapshot, limits: Limits) -> Iterator[Found]:
                 gpu_source(machine),
                 f"{gpu.label}: Generation Max {gpu.generation_max}, Current {gpu.generation}, {gpu.performance_state}",
             ),
+            address=gpu.bus_id,
         )
     if idle:
         yield fine(f"{idle} idle GPUs have slowed their links down, as they should; judge them again under load.")
@@ -96,18 +96,16 @@ def pcie_errors(machine: Snapshot, limits: Limits) -> Iterator[Found]:
         if card.uncorrectable:
             yield fail(
                 "pcie-link-degraded",
-                f"{_name(machine, card)} had {card.uncorrectable} fatal PCIe errors since boot.".replace(
-                    "the GPU", "The GPU"
-                ),
+                f"{_name(machine, card)} had {card.uncorrectable} fatal PCIe errors since boot.",
                 seen(f"{PCI_LIST}/{card.address}/aer_dev_fatal", f"TOTAL_ERR_FATAL {card.uncorrectable}"),
+                address=card.address,
             )
         elif (card.correctable or 0) > limits["corrected"]:
             yield warn(
                 "pcie-link-degraded",
-                f"{_name(machine, card)} had {card.correctable} corrected PCIe errors since boot.".replace(
-                    "the GPU", "The GPU"
-                ),
+                f"{_name(machine, card)} had {card.correctable} corrected PCIe errors since boot.",
                 seen(f"{PCI_LIST}/{card.address}/aer_dev_correctable", f"TOTAL_ERR_COR {card.correctable}"),
+                address=card.address,
             )
     for gpu in machine.gpus.devices:
         if (gpu.replays or 0) > limits["replays"]:
@@ -115,6 +113,7 @@ def pcie_errors(machine: Snapshot, limits: Limits) -> Iterator[Found]:
                 "pcie-link-degraded",
                 f"{gpu.label} had to repeat {gpu.replays} PCIe packets.",
                 seen(gpu_source(machine), f"{gpu.label}: Replays Since Reset: {gpu.replays}"),
+                address=gpu.bus_id,
             )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stoker.doctor.catalogue import load_texts
@@ -33,7 +34,8 @@ AREAS = (
 
 def worst_of(states: Iterable[State], otherwise: State = "ok") -> State:
     """The worst of these states."""
-    return min(states, key=ORDER.index, default=otherwise)
+    ordered = sorted(states, key=ORDER.index)
+    return ordered[0] if ordered else otherwise
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,13 @@ def examine(snapshot: Snapshot, only: Sequence[str] = ()) -> Examination:
     """
     verdicts = [verdict for one in select(only) for verdict in _judge(one, snapshot)]
     verdicts = _linked(verdicts)
-    verdicts.sort(key=lambda one: (AREAS.index(one.finding.area), ORDER.index(one.finding.state)))
+    verdicts.sort(key=_place)
     return Examination(snapshot, tuple(verdicts))
+
+
+def _place(one: Verdict) -> tuple[int, int, bool]:
+    """By area, the worst first, and a cause before its consequence."""
+    return AREAS.index(one.finding.area), ORDER.index(one.finding.state), bool(one.finding.follows_from)
 
 
 def select(only: Sequence[str]) -> tuple[Check, ...]:
@@ -102,8 +109,6 @@ def select(only: Sequence[str]) -> tuple[Check, ...]:
 
 
 def _near(name: str) -> str:
-    import difflib
-
     near = difflib.get_close_matches(name, [*CHECKS, *AREAS], n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
@@ -130,14 +135,15 @@ def _finding(item: Found, about: About, snapshot: Snapshot) -> Finding:
         return _plain(item.state, about, item.title)
     text = text_of(item.cause)
     values = {"kernel": snapshot.system.kernel, **item.values}
+    systems = (snapshot.system.os_id, snapshot.system.family)
     return Finding(
         item.state,
         item.cause,
         item.title,
         evidence=item.evidence,
         meaning=text.meaning,
-        fix=tuple(step for line in text.fix if (step := fill(line, snapshot.system.family, values))),
-        confirm=fill(text.confirm, snapshot.system.family, values),
+        fix=tuple(fill(line, systems, values) for line in text.fix),
+        confirm=fill(text.confirm, systems, values),
         source=text.source or about.source,
         area=about.area,
     )
@@ -165,17 +171,22 @@ def text_of(cause: str) -> CauseText:
 _PLACE = re.compile(r"\{([a-z][a-z_]*)\}")
 
 
-def fill(line: str, family: str, values: dict[str, str]) -> str:
+def fill(line: str, systems: Sequence[str], values: Mapping[str, str]) -> str:
     """A step with its placeholders filled: `{install_headers}` by the distribution's command, `{kernel}` by a value.
 
     A placeholder that is neither stays as it stands: shells have braces too.
+
+    Args:
+        line: The step.
+        systems: The distribution and its family, the nearer first.
+        values: What the check gives.
     """
 
     def replace(match: re.Match[str]) -> str:
         name = match[1]
         if name in remedies():
             commands = remedies()[name]
-            return fill(commands.get(family, commands["any"]), family, values)
+            return fill(next(commands[one] for one in (*systems, "any") if one in commands), systems, values)
         return values.get(name, match[0])
 
     return _PLACE.sub(replace, line)
@@ -193,8 +204,6 @@ FOLLOWS = {
 
 def _linked(verdicts: list[Verdict]) -> list[Verdict]:
     """Say of a finding that it follows from another one, and make it no failure of its own."""
-    from dataclasses import replace
-
     causes = {one.finding.cause for one in verdicts if one.finding.state in ("fail", "warn")}
     linked: list[Verdict] = []
     for one in verdicts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from stoker.host.probing import Notes, integer, printed, text_of
+from stoker.host.probing import Notes, integer, text_of
 from stoker.host.source import Source
 
 NETWORK_TYPES = ("nfs", "nfs4", "cifs", "lustre", "ceph", "fuse.sshfs", "beegfs", "gpfs", "fuse.juicefs", "glusterfs")
@@ -65,13 +65,13 @@ class Disks:
 def read(source: Source, notes: Notes) -> Disks:
     """Read the section. Network file systems are asked apart: a dead server would hold up the answer of all."""
     mounts = parse_mounts(notes.take("mounts", source.read("/proc/self/mounts")) or "")
-    local = parse_df(printed(source.run(_df("-l"), name="df_local")))
+    local = parse_df(notes.output("free", source.run(_df("-l"), name="df_local")) or "")
     remote: dict[str, tuple[int, ...]] = {}
     if any(mount.kind in NETWORK_TYPES for mount in mounts):
         remote = parse_df(notes.output("network_mounts", source.run(_df(), name="df_all")) or "")
     sizes = remote | local
     if not sizes:
-        notes.note("free", "df did not answer")
+        notes.unknown.setdefault("free", "df printed no file system")
     return Disks(
         tuple(_sized(mount, sizes.get(mount.path)) for mount in mounts),
         parse_mdstat(text_of(source.read("/proc/mdstat"))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from stoker.host.probing import Notes, matching, names_of, printed, text_of
+from stoker.host.probing import Notes, names_of, text_of
 from stoker.host.source import Output, Source, Unreadable
 
 LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/local/nvidia/lib64")
@@ -14,11 +14,12 @@ _VERSION = r"\d{3}\.\d+(?:\.\d+)?"
 
 @dataclass(frozen=True)
 class Package:
-    """An installed package of the driver, CUDA or the container toolkit."""
+    """An installed package of the driver, CUDA or the container toolkit; `held` is kept from upgrades."""
 
     name: str
     version: str
     state: str = "installed"
+    held: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,9 @@ def parse_packages(text: str) -> tuple[Package, ...]:
     for line in text.splitlines():
         cells = line.split("\t")
         if len(cells) == 3 and _OURS.fullmatch(cells[1]) and cells[0].strip()[:2] not in ("un", "rc"):
-            state = "installed" if cells[0].strip()[1:2] == "i" else cells[0].strip()
-            found.append(Package(cells[1], cells[2], state))
+            wanted = cells[0].strip()
+            state = "installed" if wanted[1:2] == "i" else wanted
+            found.append(Package(cells[1], cells[2], state, held=wanted.startswith("h")))
     return tuple(found)
 
 
@@ -156,8 +158,3 @@ def upstream(version: str) -> str:
     """
     match = re.match(rf"(?:\d+:)?({_VERSION})(?=[-~+]|$)", version)
     return match[1] if match else ""
-
-
-def held(source: Source) -> tuple[str, ...]:
-    """Packages that apt holds back."""
-    return tuple(matching(printed(source.run(["apt-mark", "showhold"])).split(), r"[\w.+-]+(?::\w+)?"))

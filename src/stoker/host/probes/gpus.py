@@ -48,7 +48,7 @@ class Gpu:
         bus_id: PCI address as in sysfs.
         recovery_action: What the driver itself recommends (570 and later): `None`, `Reset`, `Reboot`, `Drain P2P`.
         generation_max: Of this card in this slot; `device_generation_max` of the card, `host_...` of the slot.
-        margin_c: Degrees left until it slows down (T.Limit, Hopper and later).
+        margin_c: Degrees left until it slows down (T.Limit, from Ada and Hopper on).
         slowdown_margin_c: The margin at which it slows down by hardware, such as -2.
         clock_reasons: Why the clocks are below their maximum just now: `sw_power_cap`, `hw_thermal_slowdown`.
         reason_times_us: How long each reason held since the driver was loaded.

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, cast
 
-from stoker.host.probing import Notes, integer, matching, names_of, number, printed, text_of
+from stoker.host.probing import Notes, integer, matching, names_of, number, text_of
 from stoker.host.source import Source
 
 _VIRTUAL = re.compile(
@@ -83,9 +83,9 @@ class Network:
 
 def read(source: Source, notes: Notes) -> Network:
     """Read the section."""
-    addresses = parse_addresses(printed(source.run(["ip", "-j", "address"])))
+    addresses = parse_addresses(notes.output("addresses", source.run(["ip", "-j", "address"])) or "")
     if not addresses:
-        notes.note("addresses", "`ip` does not list them")
+        notes.unknown.setdefault("addresses", "`ip` lists none")
     names = notes.take("interfaces", source.names("/sys/class/net")) or ()
     interfaces = tuple(_interface(source, name, addresses) for name in names if name not in ("lo", "bonding_masters"))
     ports = tuple(

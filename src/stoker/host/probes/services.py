@@ -57,7 +57,7 @@ def read(source: Source, notes: Notes) -> Services:
     text = notes.output("units", source.run(command, name="systemctl_show"))
     units = parse_units(text) if text is not None else None
     if text is not None and not units and "Id=" not in text:
-        notes.note("units", "systemd does not run here")
+        notes.note("units", "systemd does not answer here")
         units = None
     version = fabric_version(printed(source.run(["nv-fabricmanager", "--version"])))
     return Services(units, version, *_clock(source, notes))

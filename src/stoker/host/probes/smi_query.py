@@ -84,6 +84,13 @@ def _word(text: str) -> str:
 
 Reader = Callable[[str], Any]
 
+
+def _power(*names: str) -> tuple[str, ...]:
+    """Where a figure about power stands: from driver 610 on, from 525 on, and before."""
+    headings = ("GPU Power Readings/GPU Ceiling Power Limit", "GPU Power Readings", "Power Readings")
+    return tuple(f"{heading}/{name}" for name in names for heading in headings)
+
+
 _FIELDS: Mapping[str, tuple[Reader, tuple[str, ...]]] = {
     "name": (_word, ("Product Name",)),
     "brand": (_word, ("Product Brand",)),
@@ -119,20 +126,14 @@ _FIELDS: Mapping[str, tuple[Reader, tuple[str, ...]]] = {
     "temperature_c": (number, ("Temperature/GPU Current Temp",)),
     "slowdown_c": (number, ("Temperature/GPU Slowdown Temp",)),
     "max_operating_c": (number, ("Temperature/GPU Max Operating Temp",)),
-    "margin_c": (number, ("Temperature/GPU T.Limit Temp",)),
+    "margin_c": (number, ("Temperature/GPU Current T.Limit Temp", "Temperature/GPU T.Limit Temp")),
     "slowdown_margin_c": (number, ("Temperature/GPU Slowdown T.Limit Temp",)),
     "memory_temperature_c": (number, ("Temperature/Memory Current Temp",)),
     "memory_max_c": (number, ("Temperature/Memory Max Operating Temp",)),
-    "power_draw_w": (
-        number,
-        ("GPU Power Readings/Average Power Draw", "GPU Power Readings/Power Draw", "Power Readings/Power Draw"),
-    ),
-    "power_limit_w": (
-        number,
-        ("GPU Power Readings/Current Power Limit", "Power Readings/Enforced Power Limit", "Power Readings/Power Limit"),
-    ),
-    "power_default_w": (number, ("GPU Power Readings/Default Power Limit", "Power Readings/Default Power Limit")),
-    "power_max_w": (number, ("GPU Power Readings/Max Power Limit", "Power Readings/Max Power Limit")),
+    "power_draw_w": (number, _power("Average Power Draw", "Instantaneous Power Draw", "Power Draw")),
+    "power_limit_w": (number, _power("Current Power Limit", "Enforced Power Limit", "Power Limit")),
+    "power_default_w": (number, _power("Default Power Limit")),
+    "power_max_w": (number, _power("Max Power Limit")),
     "clock_sm_mhz": (number, ("Clocks/SM",)),
     "clock_sm_max_mhz": (number, ("Max Clocks/SM",)),
     "clock_memory_mhz": (number, ("Clocks/Memory",)),

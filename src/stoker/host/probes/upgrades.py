@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from stoker.host.probes.driver import held
 from stoker.host.probing import Notes, names_of, text_of
 from stoker.host.source import Source, Unreadable
 
@@ -36,18 +35,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Upgrades:
-    """Recent changes, and what is kept from changing.
+    """Recent changes, and what is kept from changing by itself.
 
     Attributes:
         unattended: Whether the machine installs updates by itself; None if unknown.
         excluded: Patterns that unattended-upgrades leaves alone.
-        held: Packages that are held back.
     """
 
     changes: tuple[Change, ...] = ()
     unattended: bool | None = None
     excluded: tuple[str, ...] = ()
-    held: tuple[str, ...] = ()
 
     def automatic(self) -> tuple[Change, ...]:
         """Changes that no person asked for."""
@@ -58,7 +55,7 @@ class Upgrades:
 
 def read(source: Source, notes: Notes) -> Upgrades:
     """Read the section."""
-    return Upgrades(_changes(source, notes), _unattended(source), _excluded(source), held(source))
+    return Upgrades(_changes(source, notes), _unattended(source), _excluded(source))
 
 
 def _changes(source: Source, notes: Notes) -> tuple[Change, ...]:

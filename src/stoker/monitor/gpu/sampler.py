@@ -78,7 +78,7 @@ class GpuSampler:
         """End the process that asks."""
         self._stopped.set()
         if self._process is not None:
-            self._process.kill()
+            self._process.kill()  # no harm if it has ended
 
     @property
     def process_id(self) -> int | None:
@@ -120,18 +120,27 @@ class GpuSampler:
         )
 
     def _keep_running(self) -> None:
-        words = [sys.executable, "-m", "stoker.monitor.gpu"]
-        timing = [str(value) for value in (self._intervals.fast, self._intervals.slow, self._intervals.limit)]
         while not self._stopped.is_set():
-            self._process = subprocess.Popen([*words, *timing], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-            assert self._process.stdout is not None
-            for line in self._process.stdout:
-                self._heard = time.monotonic()
-                self._take(line)
-            code = self._process.wait()
-            self._ended(code)
+            try:
+                code = self._run_once()
+            except OSError as error:  # such as no memory for another process: later there may be
+                self._driver = replace(self._driver, up=False, error=f"the asking process cannot start: {error}")
+            else:
+                self._ended(code)
             self._stopped.wait(self._pause)
             self._pause = min(LONGEST_PAUSE, 2 * self._pause)
+
+    def _run_once(self) -> int:
+        """Start the process that asks and listen to it until it ends; its exit code."""
+        timing = [str(value) for value in (self._intervals.fast, self._intervals.slow, self._intervals.limit)]
+        command = [sys.executable, "-m", "stoker.monitor.gpu", *timing]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+            self._process = process
+            assert process.stdout is not None
+            for line in process.stdout:
+                self._heard = time.monotonic()
+                self._take(line)
+        return process.returncode
 
     def _ended(self, code: int) -> None:
         state = self._driver

@@ -6,7 +6,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stoker.errors import Mistake, UserError
@@ -21,6 +21,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
 }
 """Names of each program: as Debian's packages call it, and as its makers do."""
 
+LOOPBACK = "127.0.0.1"
 GRAFANA_HOMES = ("/usr/share/grafana", "/usr/local/share/grafana", "/opt/grafana")
 
 
@@ -89,7 +90,8 @@ def services(plan: Plan, programs: Mapping[str, str]) -> list[Service]:
     if plan.exporter:
         started.append(_of_stoker("Exporter", ["serve"], plan, ready="/metrics"))
     if plan.notify_file is not None:
-        started.append(_of_stoker("Relay", ["relay", str(plan.notify_file)], plan, ready="/-/ready"))
+        inside = replace(plan, host=LOOPBACK)  # only Alertmanager beside it is to reach the robots through it
+        started.append(_of_stoker("Relay", ["relay", str(plan.notify_file)], inside, ready="/-/ready"))
     started += [_alertmanager(plan, programs["Alertmanager"]), _prometheus(plan, programs["Prometheus"])]
     if "Grafana" in programs:
         started.append(_grafana(plan, programs["Grafana"]))

@@ -12,7 +12,7 @@ from pathlib import Path
 from stoker.monitor.notify.settings import Notify
 from stoker.monitor.stack.render import Stack, read_target, stack_files, write_files
 from stoker.monitor.stack.running import RunningStack, Say
-from stoker.monitor.stack.services import Plan, check_ports, find_programs, services
+from stoker.monitor.stack.services import LOOPBACK, Plan, check_ports, find_programs, services
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _stack(wanted: Wanted) -> Stack:
     targets = wanted.targets or [f"stoker={reached}:{wanted.ports['exporter']}"]
     return Stack(
         targets=[read_target(target) for target in targets],
-        notify=wanted.notify.model_copy(update={"relay": f"http://{reached}:{wanted.ports['relay']}"}),
+        notify=wanted.notify.model_copy(update={"relay": f"http://{LOOPBACK}:{wanted.ports['relay']}"}),
         thresholds=wanted.thresholds,
         guides=wanted.guides,
         prometheus=f"http://{reached}:{wanted.ports['prometheus']}",

@@ -32,17 +32,18 @@ def screen_of(moment: Moment, words: Words) -> Screen:
     sample = moment.sample
     verdicts = judge(moment)
     gpus = {gpu.gpu: _gpu(gpu.gpu, moment, words, verdicts) for gpu in sample.gpus}
+    unseen = tuple(_unseen(sample, words))
     taken = datetime.fromtimestamp(sample.time, UTC)
     return Screen(
         host=clean(sample.hostname),
         simulated=sample.simulated,
         what=what_it_is(sample, words),
-        verdict=_verdict_on_all(verdicts, words),
+        verdict=_verdict_on_all(verdicts, words, seen=not unseen),
         taken=f"{taken:%H:%M:%S} UTC",
         taken_iso=taken.isoformat(timespec="seconds"),
         summary=summary(sample, words),
         findings=tuple(finding_view(verdict, words) for verdict in verdicts),
-        unseen=tuple(_unseen(sample, words)),
+        unseen=unseen,
         runs=tuple(_run(run, gpus, moment, words, verdicts) for run in in_order(sample.runs)),
         free=tuple(view for index, view in gpus.items() if not _users(index, sample)),
         host_readings=host_readings(moment, words, _levels(HOST, verdicts)),
@@ -102,12 +103,10 @@ def _users(index: str, sample: MachineSample) -> bool:
 
 
 def _badges(subject: str, verdicts: Sequence[Verdict], words: Words) -> list[Badge]:
-    found: dict[str, Badge] = {}
-    for verdict in verdicts:
-        key = f"finding.{verdict.cause}.badge"
-        if verdict.subject == subject and words.has(key):
-            found[verdict.cause] = Badge(words(key, **verdict.values), _LEVEL[verdict.severity])
-    return list(found.values())
+    about = [(f"finding.{verdict.cause}.badge", verdict) for verdict in verdicts if verdict.subject == subject]
+    return [
+        Badge(clean(words(key, **verdict.values)), _LEVEL[verdict.severity]) for key, verdict in about if words.has(key)
+    ]
 
 
 def _levels(subject: str, verdicts: Sequence[Verdict]) -> dict[str, Level]:
@@ -119,10 +118,11 @@ def _levels(subject: str, verdicts: Sequence[Verdict]) -> dict[str, Level]:
     return levels
 
 
-def _verdict_on_all(verdicts: Sequence[Verdict], words: Words) -> Badge:
+def _verdict_on_all(verdicts: Sequence[Verdict], words: Words, *, seen: bool) -> Badge:
+    """Well only where everything could be looked at."""
     wrong = [verdict for verdict in verdicts if verdict.severity != "info"]
     if not wrong:
-        return Badge(words("verdict.well"), "good")
+        return Badge(words("verdict.well"), "good") if seen else Badge(words("verdict.unseen"), "calm")
     text = words("verdict.one") if len(wrong) == 1 else words("verdict.many", count=len(wrong))
     return Badge(text, _LEVEL[wrong[0].severity])
 
@@ -133,7 +133,7 @@ def _unseen(sample: MachineSample, words: Words) -> list[str]:
     exporter = sample.exporter
     if not exporter.nvml_up and not sample.gpus:
         sentences.append(words("unseen.no_driver", error=clean(exporter.nvml_error)))
-    silent = [gpu.gpu for gpu in sample.gpus if not gpu.lost and gpu.utilization_ratio is None]
+    silent = [gpu.gpu for gpu in sample.gpus if not gpu.lost and gpu.temperature_celsius is None]
     if silent:
         sentences.append(words("unseen.gpus", gpus=", ".join(silent)))
     if exporter.unreadable_runs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stoker.monitor.model import Gpu, GpuProcess
+from stoker.monitor.model import Gpu, GpuProcess, MigInstance
 from stoker.monitor.view.readings import Quantity, Readings
 from stoker.monitor.view.screen import Badge, GpuView, Level, ProcessView, Reading
 from stoker.monitor.view.words import Unit, Words
@@ -133,6 +133,7 @@ def _more(gpu: Gpu, words: Words, make: Readings) -> list[Reading]:
         _counted("pcie_link", _link(gpu), words),
         _counted("nvlink_up", _up(gpu), words),
         _counted("xid_errors", ", ".join(f"{code} × {count:.0f}" for code, count in gpu.xid_errors.items()), words),
+        _counted("mig_instances", ", ".join(_instance(part, words) for part in gpu.mig_instances), words),
         _counted("clock_events", ", ".join(_reasons(gpu, words)), words),
         _counted("uuid", clean(gpu.uuid), words),
         _counted("pci", clean(gpu.pci), words),
@@ -153,6 +154,11 @@ def _link(gpu: Gpu) -> str:
 
 def _up(gpu: Gpu) -> str:
     return f"{sum(gpu.nvlink_up.values()):.0f} / {len(gpu.nvlink_up)}" if gpu.nvlink_up else ""
+
+
+def _instance(part: MigInstance, words: Words) -> str:
+    used = words.written(part.memory_used_bytes, "bytes")
+    return f"{clean(part.profile) or part.instance}: {used} {_of(words, 'bytes', part.memory_total_bytes)}".strip()
 
 
 def _reasons(gpu: Gpu, words: Words) -> list[str]:

@@ -10,23 +10,28 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
+from stoker.errors import UserError
 from stoker.plan.layout import Layout
-from stoker.plan.trace.torch_private import DataDependentError, apply_to_tensors, outside_fake_mode
+from stoker.plan.trace.torch_private import FakeTensor, apply_to_tensors, outside_fake_mode
 from stoker.plan.workload import Checkpointing, Piece, Precision, Workload
 
 
 def build_fake(workload: Workload, piece: Piece, device: str) -> nn.Module:
     """Build a model on fake tensors of a device.
 
-    Some constructors read values back, such as a schedule of drop rates. Those run on the CPU, with real
-    tensors, and are made fake afterwards.
+    Some constructors read values back, such as a schedule of drop rates, or load weights. Those run on the
+    CPU, with real tensors, and are made fake afterwards; so is a model that was there already.
     """
     try:
         with torch.device(device):
-            return workload.build(piece)
-    except DataDependentError:
+            model = workload.build(piece)
+    except UserError:
+        raise
+    except Exception:
         with outside_fake_mode():
             model = workload.build(piece)
+    if all(isinstance(tensor, FakeTensor) for tensor in (*model.parameters(), *model.buffers())):
+        return model
 
     def like(tensor: torch.Tensor) -> torch.Tensor:
         return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=device)
@@ -67,11 +72,15 @@ def apply_checkpointing(model: nn.Module, kind: Checkpointing) -> int:
     if kind == "selective-layer":
         blocks = blocks[::2]
     for block in blocks:
-        _checkpoint(block, selective=kind == "selective")
+        checkpoint_block(block, selective=kind == "selective")
     return len(blocks)
 
 
-def _checkpoint(block: nn.Module, *, selective: bool) -> None:
+def checkpoint_block(block: nn.Module, *, selective: bool = False) -> None:
+    """Recompute the activations of one block in the backward pass, all or most of them.
+
+    The state of random generators is left alone: on fake tensors it decides nothing.
+    """
     original = block.forward
 
     @functools.wraps(original)

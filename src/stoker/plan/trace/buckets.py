@@ -80,15 +80,14 @@ class GradientBuckets:
             parameter.grad = view
         self._left[bucket] -= 1
         if not self._left[bucket]:
-            self._stream.wait_stream(current_fake_stream()) if self._recorder.device == "cuda" else None
+            self._stream.wait_stream(current_fake_stream())
             with use_stream(self._stream):
                 self._recorder.collective("all_reduce", self._sizes[bucket], self._ranks, asynchronous=False)
             self._done.append(bucket)
 
     def finish(self) -> None:
         """Wait for the averages and put them back into the gradients."""
-        if self._recorder.device == "cuda":
-            current_fake_stream().wait_stream(self._stream)
+        current_fake_stream().wait_stream(self._stream)
         if self._as_view:
             return
         for parameter, bucket in self._bucket_of.items():

@@ -205,6 +205,7 @@ class Trace:
         ends: Step, name and event of each part that ended: micro-batches, pipeline slots, the step.
         parameters: Parameters of the whole model, before sharding.
         parameter_bytes: Bytes of parameters that this rank holds.
+        resident: Bytes that the tracing process held before the model: Python, torch, the task and its data.
         notes: What could not be traced as it is, and what was assumed instead.
         seconds: How long tracing took.
         facts: What is needed of the workload to read it.
@@ -222,6 +223,7 @@ class Trace:
     ends: list[tuple[int, str, int]] = field(default_factory=list[tuple[int, str, int]])
     parameters: int = 0
     parameter_bytes: int = 0
+    resident: int = 0
     notes: list[str] = field(default_factory=list[str])
     seconds: float = 0.0
     facts: Facts = field(default_factory=Facts)
@@ -266,6 +268,11 @@ class Trace:
     def flops(self, step: int = -1) -> float:
         """Floating point operations of one step on this rank."""
         return sum(op.cost.flops for op in self.ops(step))
+
+    def states(self) -> float:
+        """Values that the optimizer keeps per parameter: 2 for Adam, 1 for SGD with momentum."""
+        held = sum(tensor.nbytes for tensor in self.tensors if tensor.role == "optimizer")
+        return held / self.parameter_bytes if self.parameter_bytes else 0.0
 
     def save(self, path: Path) -> None:
         """Write to a file that only this program, in this version, reads."""

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from stoker.errors import UserError
 from stoker.plan import pipeline
 from stoker.plan.layout import Layout
 from stoker.plan.trace import torch_private as private
@@ -66,7 +67,7 @@ def trace_step(workload: Workload, layout: Layout, device: str, *, stage: int = 
     private.reset_streams()
     recorder = Recorder(device)
     recorder.trace.steps = steps
-    mesh = _make_mesh(layout, device, stage)
+    mesh = _make_mesh(layout, device)
     with private.FakeTensorMode(allow_non_fake_inputs=True):
         rank = _set_up(workload, layout, recorder, mesh, stage)
         with _naming(rank), recorder.recording():
@@ -104,22 +105,24 @@ def _facts(rank: _Rank) -> Facts:
 
 
 @functools.cache
-def _make_mesh(layout: Layout, device: str, stage: int) -> Any:
-    """The device mesh of this rank, pipeline outermost and tensor parallel innermost; None for one rank.
+def _make_mesh(layout: Layout, device: str) -> Any:
+    """The device mesh, pipeline outermost and tensor parallel innermost; None for one rank.
 
-    Made once per process: DTensor remembers the groups of the first mesh and asks for them by name.
+    Made once per process: DTensor remembers the groups of the first mesh and asks for them by name. The rank
+    that is traced is always the first: which stage it has is said when the model is built.
     """
     if layout.ranks == 1:
         return None
     from torch.distributed.device_mesh import init_device_mesh
 
-    private.fake_process_group(layout.ranks, stage * (layout.ranks // layout.pipeline))
+    private.fake_process_group(layout.ranks)
     sizes = (layout.pipeline, layout.replicate, layout.shard, layout.tensor)
     return init_device_mesh(device, sizes, mesh_dim_names=DIMENSIONS)
 
 
 def _set_up(workload: Workload, layout: Layout, recorder: Recorder, mesh: Any, stage: int) -> _Rank:
     group = _tensor_group(mesh) if layout.tensor > 1 and workload.pieces else None
+    _check_cuts(workload, layout)
     pieces = layout.pipeline * layout.interleave
     chunks: list[nn.Module] = []
     total = 0
@@ -145,6 +148,13 @@ def _set_up(workload: Workload, layout: Layout, recorder: Recorder, mesh: Any, s
     return _Rank(workload, layout, recorder, chunks, groups, stage, [])
 
 
+def _check_cuts(workload: Workload, layout: Layout) -> None:
+    if layout.pipeline > 1 and not workload.pieces:
+        raise UserError(f"--layout {layout}: {workload.name} cannot be cut into stages; leave out pp")
+    if layout.tensor > 1 and not workload.pieces and workload.parallelize is None:
+        raise UserError(f"--layout {layout}: {workload.name} does not say how to cut its matrices; leave out tp")
+
+
 def _tensor_group(mesh: Any) -> Any:
     return mesh["tp"].get_group()
 
@@ -163,16 +173,26 @@ def _hold_state(rank: _Rank) -> None:
     held = {id(p): getattr(p, "_local_tensor", p) for p in rank.parameters()}
     recorder.trace.parameter_bytes = sum(t.numel() * t.element_size() for t in held.values())
     parameters = list(rank.parameters())
-    # What works element by element does the same to a shard as to a DTensor, without asking how to shard it.
-    by_element = rank.workload.optimizer != "adafactor"
-    rank.updated = [_shard_of(p) for p in parameters] if by_element else parameters
-    rank.optimizer = make_optimizer(rank.workload.optimizer, rank.updated, on_gpu=rank.device == "cuda")
+    rank.updated = [_shard_of(p) for p in parameters] if _by_element(rank.workload) else parameters
+    rank.optimizer = _make_optimizer(rank)
+
+
+def _by_element(workload: Workload) -> bool:
+    """Whether the optimizer does the same to a shard as to a DTensor: then it need not be asked how to shard it."""
+    return workload.make_optimizer is None and workload.optimizer != "adafactor"
 
 
 def _shard_of(parameter: nn.Parameter) -> nn.Parameter:
     """The shard that this rank holds, as a parameter of its own; the parameter itself if it is not sharded."""
     local = getattr(parameter, "_local_tensor", None)
     return parameter if local is None else nn.Parameter(local.detach(), parameter.requires_grad)
+
+
+def _make_optimizer(rank: _Rank) -> torch.optim.Optimizer:
+    own = rank.workload.make_optimizer
+    if own is not None and len(rank.chunks) == 1:
+        return own(rank.chunks[0], rank.device)
+    return make_optimizer(rank.workload.optimizer, rank.updated, on_gpu=rank.device == "cuda")
 
 
 def _step(rank: _Rank) -> None:
@@ -196,7 +216,8 @@ def _plain_passes(rank: _Rank) -> None:
         recorder.phase = "forward"
         with _autocast(rank):
             loss = workload.loss(model, data)
-        del data
+        if not workload.keep_batch:
+            del data
         if workload.precision == "fp16":
             loss = loss * torch.ones((), device=rank.device)
         if workload.accumulation > 1:
@@ -225,6 +246,8 @@ def _to_device(data: Any, rank: _Rank) -> Any:
         if rank.workload.channels_last and moved.dim() == 4:
             moved = moved.contiguous(memory_format=torch.channels_last)
         return moved
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*(_to_device(item, rank) for item in data))
     if isinstance(data, list | tuple):
         return type(data)(_to_device(item, rank) for item in data)
     if isinstance(data, dict):
@@ -356,6 +379,9 @@ def _update(rank: _Rank) -> None:
     recorder.phase = "optimizer"
     if workload.precision == "fp16":
         _unscale(parameters, rank.device)
+    if workload.rescale:
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        private.multiply_all(gradients, torch.ones((), device=rank.device))
     if workload.clip is not None:
         nn.utils.clip_grad_norm_(parameters, workload.clip, foreach=rank.device == "cuda")
     for parameter, own in zip(parameters, rank.updated, strict=True):

@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 import pickle
+import resource
 import signal
 import sys
 import time
@@ -30,9 +31,12 @@ from stoker.plan.trace.run import Failure, Reply, Request
 def serve() -> None:
     """Answer requests until the standard input ends."""
     warnings.simplefilter("ignore")
+    importlib.import_module("stoker.plan.trace.step")
+    before = _resident_bytes()
     for name in _USED:
         importlib.import_module(name)
     gc.freeze()
+    _ahead.append(_resident_bytes() - before)
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
@@ -50,9 +54,11 @@ _USED = (
     "torch.distributed.tensor",
     "torch.testing._internal.distributed.fake_pg",
     "stoker.plan.models.language",
-    "stoker.plan.trace.step",
 )
-"""What every trace would import."""
+"""What every trace would import sooner or later."""
+
+_ahead: list[int] = []
+"""Bytes of what was imported ahead, which a program that trains may never import."""
 
 
 def _as_child(order: dict[str, Any]) -> NoReturn:
@@ -66,7 +72,9 @@ def _as_child(order: dict[str, Any]) -> NoReturn:
     try:
         with Path(order["request"]).open("rb") as file:
             request: Request = pickle.load(file)
-        content = pickle.dumps(answer(request), protocol=pickle.HIGHEST_PROTOCOL)
+        problem = prepare(request)
+        reply = Reply([], problem) if problem is not None else answer(request)
+        content = pickle.dumps(reply, protocol=pickle.HIGHEST_PROTOCOL)
         Path(order["reply"]).write_bytes(content)
         status = 0
     except BaseException:
@@ -80,8 +88,8 @@ def _end_with(child: int, *_signal: object) -> NoReturn:
     os._exit(1)
 
 
-def answer(request: Request) -> Reply:
-    """Trace every stage asked for; what cannot be traced becomes a `Failure`."""
+def prepare(request: Request) -> Failure | None:
+    """Let this process believe that it has the GPUs asked for; the reason if it cannot."""
     try:
         from stoker.plan.trace import torch_private
 
@@ -94,9 +102,15 @@ def answer(request: Request) -> Reply:
                 count=min(8, request.layout.ranks),
             )
         torch_private.replace_module_apply()
+        torch_private.add_missing_fake_kernels()
         torch_private.self_test(request.device)
     except Exception as error:
-        return Reply([], Failure("torch", f"this build of torch cannot trace on fake GPUs: {error}", ""))
+        return Failure("torch", f"this build of torch cannot trace on fake GPUs: {error}", "")
+    return None
+
+
+def answer(request: Request) -> Reply:
+    """Trace every stage asked for; what cannot be traced becomes a `Failure`. After `prepare`."""
     try:
         return Reply(_traces(request), None)
     except UserError as error:
@@ -109,6 +123,7 @@ def _traces(request: Request) -> list[Trace]:
     from stoker.plan.trace.step import trace_step
 
     workload, layout = request.source.make(), request.layout
+    resident = _resident_bytes() - sum(_ahead)
 
     def at_depth(depth: int, stage: int) -> Trace:
         pieces = layout.pipeline * layout.interleave
@@ -127,7 +142,13 @@ def _traces(request: Request) -> list[Trace]:
         found = from_shallow(functools.partial(at_depth, stage=stage), wanted, period)
         traces.append(at_depth(0, stage) if found is None else found)
         traces[-1].seconds = time.perf_counter() - started
+        traces[-1].resident = resident
     return traces
+
+
+def _resident_bytes() -> int:
+    """Physical memory of this process (proc(5), statm: pages in RAM)."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def _failure(error: Exception) -> Failure:

@@ -13,7 +13,6 @@ Tested with torch 2.11 to 2.14; on any other version the self-test decides.
 from __future__ import annotations
 
 from torch._guards import active_fake_mode
-from torch._subclasses.fake_tensor import DataDependentOutputException as DataDependentError
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from stoker.plan.trace.torch_private.cuda import pretend_cuda
@@ -29,8 +28,10 @@ from stoker.plan.trace.torch_private.streams import (
     use_stream,
 )
 from stoker.plan.trace.torch_private.tensors import (
+    add_missing_fake_kernels,
     apply_to_tensors,
     is_view,
+    multiply_all,
     outside_fake_mode,
     replace_module_apply,
     storage_key,
@@ -39,12 +40,12 @@ from stoker.plan.trace.torch_private.tensors import (
 )
 
 __all__ = [
-    "DataDependentError",
     "FakeStream",
     "FakeTensor",
     "FakeTensorMode",
     "TraceUnavailableError",
     "active_fake_mode",
+    "add_missing_fake_kernels",
     "apply_to_tensors",
     "current_fake_stream",
     "current_stream",
@@ -52,6 +53,7 @@ __all__ = [
     "group_ranks",
     "inside_sharding_propagation",
     "is_view",
+    "multiply_all",
     "on_stream_event",
     "outside_fake_mode",
     "pretend_cuda",

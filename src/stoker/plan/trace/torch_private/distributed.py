@@ -12,13 +12,18 @@ import torch.distributed as dist
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 
-def fake_process_group(world_size: int, rank: int) -> None:
-    """Start a process group of `world_size` ranks of which only this one exists."""
+def fake_process_group(world_size: int) -> None:
+    """Start a process group of `world_size` ranks of which only the first exists.
+
+    One of that size is kept: DTensor remembers groups by name, from one trace of a process to the next.
+    """
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     if dist.is_initialized():
+        if dist.get_world_size() == world_size:
+            return
         dist.destroy_process_group()
-    dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world_size)
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=world_size)
     _make_meshes_real()
     _mark_sharding_propagation()
 

@@ -14,6 +14,8 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+_kept_alive: list[torch.library.Library] = []
+
 
 def replace_module_apply() -> None:
     """Let `module.to()` and friends work on fake tensors: the stock version swaps tensors and fails."""
@@ -83,3 +85,24 @@ def watch_storage_resize(listener: Callable[[torch.UntypedStorage, int], None]) 
 def unscale(gradients: list[torch.Tensor], found: torch.Tensor, scale: torch.Tensor) -> None:
     """What `GradScaler` runs over the gradients."""
     torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, scale)
+
+
+def add_missing_fake_kernels() -> None:
+    """Let fused optimizers run on fake tensors where torch has forgotten their meta kernel (SGD in 2.14).
+
+    They change their arguments in place and return nothing, so there is nothing to compute.
+    """
+    library = torch.library.Library("aten", "IMPL")
+    for name in ("_fused_sgd_", "_fused_adagrad_", "_fused_adam_", "_fused_adamw_"):
+        packet = getattr(torch.ops.aten, name, None)
+        for overload in packet.overloads() if packet is not None else ():
+            full = f"aten::{name}" + ("" if overload == "default" else f".{overload}")
+            if not torch._C._dispatch_has_kernel_for_dispatch_key(full, "Meta"):
+                library.impl(full.removeprefix("aten::"), lambda *_a, **_k: None, "Meta")
+    _kept_alive.append(library)
+
+
+@torch.no_grad()
+def multiply_all(tensors: list[torch.Tensor], factor: torch.Tensor) -> None:
+    """Multiply every tensor in place by a scalar on its device, in few kernels."""
+    torch._foreach_mul_(tensors, factor)

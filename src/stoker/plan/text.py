@@ -1,0 +1,48 @@
+"""Plans as people read them in a terminal."""
+
+from __future__ import annotations
+
+from stoker.plan.hardware import Gpu
+from stoker.plan.layout import Layout
+from stoker.plan.memory import MemoryPlan
+from stoker.plan.speed import SpeedPlan
+
+
+def gib(nbytes: float) -> str:
+    """Bytes in GiB, in columns; in MiB below one GiB."""
+    return f"{nbytes / (1 << 30):7.2f} GiB" if nbytes >= 1 << 30 else f"{nbytes / (1 << 20):7.1f} MiB"
+
+
+def memory_text(plan: MemoryPlan, gpu: Gpu, layout: Layout) -> str:
+    """Verdict, what holds the memory at the peak, and what was assumed."""
+    usable = plan.usable or 1
+    lines = [
+        f"{plan.verdict}: {gib(plan.device_bytes).strip()} of {usable / (1 << 30):.1f} GiB of {gpu.name}"
+        f" ({plan.device_bytes / usable:.0%}), layout {layout}",
+        *(f"  {name:14}{gib(value)}" for name, value in plan.categories.items()),
+        f"  peak in the {plan.peak}; allocated {gib(plan.allocated).strip()}, reserved {gib(plan.reserved).strip()}",
+    ]
+    if plan.holders:
+        held = ", ".join(f"{h.module} {gib(h.nbytes).strip()}" for h in plan.holders[:4])
+        lines.append(f"  held by {held}")
+    lines += [f"  note: {note}" for note in plan.notes]
+    return "\n".join(lines)
+
+
+def speed_text(plan: SpeedPlan, held: MemoryPlan, gpu: Gpu, layout: Layout) -> str:
+    """Throughput and step time with their ranges, what bounds them, and what was assumed."""
+    step, rate = plan.step_seconds, plan.samples_per_second
+    lines = [
+        f"{rate.expected:.4g} samples/s ({rate.low:.4g} to {rate.high:.4g}) on {layout.ranks} x {gpu.name},"
+        f" layout {layout}; memory: {held.verdict}",
+        f"  step {step.expected * 1e3:.4g} ms ({step.low * 1e3:.4g} to {step.high * 1e3:.4g})",
+        f"  {plan.tflops_per_gpu:.4g} TFLOP/s per GPU, {plan.utilisation:.1%} of the dense peak",
+        "  " + ", ".join(f"{name} {share:.0%}" for name, share in plan.parts.items()) + f"; bound by {plan.bound}",
+        f"  checkpoint {plan.goodput.checkpoint_gib:.1f} GiB,"
+        f" every {plan.goodput.interval_seconds / 60:.0f} min, goodput {plan.goodput.share:.1%}",
+    ]
+    if plan.tokens_per_second_per_gpu is not None:
+        tokens = plan.tokens_per_second_per_gpu
+        lines.insert(1, f"  {tokens.expected:.4g} tokens/s per GPU ({tokens.low:.4g} to {tokens.high:.4g})")
+    lines += [f"  assumed: {note}" for note in plan.assumptions]
+    return "\n".join(lines)
