@@ -27,6 +27,7 @@ bench: $(READY)  ## Measure beside the peers; installs them.
 	$(BIN)/pip install --quiet -e '.[bench]'
 	$(BIN)/python benchmarks/cli_start.py
 	$(BIN)/python benchmarks/engine_overhead.py
+	$(BIN)/python benchmarks/exporter.py
 
 doctor.pyz:  ## The doctor in one file for a bare server; needs nothing but Python 3.11.
 	python3 scripts/build_doctor_pyz.py $@

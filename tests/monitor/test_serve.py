@@ -13,13 +13,15 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from stoker.errors import UserError
-from stoker.monitor.serve import parse_listen
+from stoker.monitor.gpu.intervals import Intervals
+from stoker.monitor.serve import ServeOptions, as_words, from_words, parse_listen
 from stoker.monitor.unit import unit_text
 from tests.monitor.waiting import until
 from tests.nvml_sim import Scenario
@@ -34,7 +36,8 @@ class Exporter:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        command = [sys.executable, "-m", "stoker", "monitor", "serve", "--listen", f"127.0.0.1:{self.port}"]
+        # -P: the installed command does not look into the present folder either, unlike plain `python -m`.
+        command = [sys.executable, "-P", "-m", "stoker", "monitor", "serve", "--listen", f"127.0.0.1:{self.port}"]
         self.process = subprocess.Popen([*command, *map(str, words)], stderr=subprocess.PIPE, text=True)
 
     def get(self, path: str = "/metrics") -> str:
@@ -77,9 +80,14 @@ def exporter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
 
 
 def test_gpus_are_served_and_it_ends_when_told(
-    simulated: Callable[..., Scenario], exporter: Callable[..., Exporter]
+    simulated: Callable[..., Scenario],
+    exporter: Callable[..., Exporter],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     simulated("h100", 8)
+    (tmp_path / "json.py").write_text("raise SystemExit('a file of the present folder was taken for a library')")
+    monkeypatch.chdir(tmp_path)
     started = exporter("--interval", 0.5)
     until(lambda: len(started.series("stoker_gpu_power_watts")) == 8)
     sample = json.loads(started.get("/sample.json"))
@@ -134,6 +142,19 @@ def test_what_is_wrong_with_the_command_line_is_a_sentence(tmp_path: Path) -> No
             assert done.stderr.startswith("error: ")
             assert told in done.stderr
             assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ServeOptions(),
+        ServeOptions("[::1]:1", Path("a b/web.yml"), [Path("/x"), Path("y z")], Intervals(0.5, 1.0, 2.0)),
+    ],
+)
+def test_options_survive_the_way_to_the_server_s_process(options: ServeOptions) -> None:
+    found = from_words(as_words(options))
+    assert replace(found, runs=()) == replace(options, runs=())
+    assert list(found.runs) == list(options.runs)
 
 
 def test_where_to_listen() -> None:

@@ -50,7 +50,6 @@ app.command()(schema)
 app.command(name="report")(report)
 app.command()(facts)
 app.add_typer(plan, name="plan")
-app.add_typer(monitor.app)
 
 
 def main() -> None:

@@ -54,11 +54,17 @@ def serve(
     Needs no root, and no GPU to start: without a driver it says so in a metric.
     """
     _need_nvml()
-    from stoker.monitor.gpu.intervals import Intervals
-    from stoker.monitor.serve import ServeOptions
-    from stoker.monitor.serve import serve as serve_now
+    import os
+    import sys
 
-    serve_now(ServeOptions(listen, web_config, runs or (), Intervals(interval, slow_interval, limit)))
+    from stoker.monitor.gpu.intervals import Intervals
+    from stoker.monitor.serve import ServeOptions, as_words, check
+
+    options = ServeOptions(listen, web_config, runs or (), Intervals(interval, slow_interval, limit))
+    check(options)
+    # This process becomes the server, and leaves the command line's libraries behind. -P: what lies in the present
+    # folder is no part of it.
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "stoker.monitor", *as_words(options)])
 
 
 @app.command()

@@ -43,6 +43,31 @@ class ServeOptions:
     intervals: Intervals = field(default_factory=Intervals)
 
 
+def as_words(options: ServeOptions) -> list[str]:
+    """For another process to read by `from_words`."""
+    timing = options.intervals
+    first = [options.listen, str(options.web_config or ""), *map(str, (timing.fast, timing.slow, timing.limit))]
+    return [*first, *map(str, options.runs)]
+
+
+def from_words(words: Sequence[str]) -> ServeOptions:
+    """The inverse of `as_words`."""
+    listen, web_config, fast, slow, limit, *runs = words
+    intervals = Intervals(float(fast), float(slow), float(limit))
+    return ServeOptions(listen, Path(web_config) if web_config else None, [Path(run) for run in runs], intervals)
+
+
+def check(options: ServeOptions) -> None:
+    """See whether everything can be used, without starting anything.
+
+    Raises:
+        UserError: Something cannot.
+    """
+    parse_listen(options.listen)
+    _check(options.intervals)
+    Access(options.web_config)
+
+
 def serve(options: ServeOptions) -> None:
     """Serve until SIGTERM or an interrupt.
 

@@ -13,6 +13,7 @@ import pytest
 from stoker.doctor.build import read_causes
 from stoker.doctor.checks.base import CHECKS
 from stoker.doctor.checks.run import examine
+from stoker.doctor.checks.show import render_text
 from stoker.host.plain import from_plain, to_plain
 from stoker.host.probes.bmc import Sensor
 from stoker.host.probes.boot import DkmsModule
@@ -371,6 +372,15 @@ def test_every_fault_that_the_log_reader_knows_in_a_kernel_log_ends_in_a_fix(
             assert [step for step in one.finding.fix if re.search(r"\{[a-z_]+\}", step)] == [], one.finding.cause
             assert one.finding.fix
     assert len(found) > 50
+
+
+def test_what_a_machine_says_cannot_steer_the_terminal(healthy: dict[str, Snapshot]) -> None:
+    """A bundle can come from anywhere."""
+    changed = setting("NCCL_SOCKET_IFNAME", "eth\x1b[2J\x07")(healthy["a"])
+    changed = unknown(memory__limits="no\x1b]0;x\x07")(changed)
+    text = render_text(examine(changed))
+    assert "NCCL_SOCKET_IFNAME=eth names no interface" in text
+    assert not set("\x1b\x07") & set(text)
 
 
 def test_every_check_has_a_case() -> None:

@@ -159,13 +159,13 @@ def _paint(state: State, text: str) -> str:
 
 
 def _marked(mark: str, text: str) -> list[str]:
-    first, *rest = textwrap.wrap(text, WIDTH - len(_LEFT)) or [""]
+    first, *rest = textwrap.wrap(printable(text), WIDTH - len(_LEFT)) or [""]
     return [f"  {mark}   {first}", *(_LEFT + line for line in rest)]
 
 
 def _wrapped(text: str, first: str, others: str | None = None) -> list[str]:
     lines = textwrap.wrap(
-        text,
+        printable(text),
         WIDTH,
         initial_indent=first,
         subsequent_indent=first if others is None else others,

@@ -133,7 +133,7 @@ class GpuSampler:
     def _run_once(self) -> int:
         """Start the process that asks and listen to it until it ends; its exit code."""
         timing = [str(value) for value in (self._intervals.fast, self._intervals.slow, self._intervals.limit)]
-        command = [sys.executable, "-m", "stoker.monitor.gpu", *timing]
+        command = [sys.executable, "-P", "-m", "stoker.monitor.gpu", *timing]
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
             self._process = process
             assert process.stdout is not None
