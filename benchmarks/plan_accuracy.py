@@ -1,8 +1,9 @@
 """The planner against published memory and throughput.
 
-    python benchmarks/plan_accuracy.py [CSV] [--json] [--match TEXT] [--cache FOLDER]
+    python benchmarks/plan_accuracy.py [CSV] [--json] [--match TEXT] [--cache FOLDER] [--markdown FILE]
 
-Prints for every row whether it is in scope, why not, and what was predicted and published.
+Prints for every row whether it is in scope, why not, and what was predicted and published; then a table by
+group of rows, the rows that missed, and the figures. Rows that ask for the same trace share it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import json
 import os
 import platform
 import re
+import resource
 import sys
+import tempfile
 from pathlib import Path
 from statistics import median
 
@@ -27,6 +30,7 @@ from stoker.plan.hardware import GIB, Fraction, find_gpu  # noqa: E402
 from stoker.plan.layout import parse_layout  # noqa: E402
 from stoker.plan.memory import plan_memory  # noqa: E402
 from stoker.plan.speed import Conditions, plan_speed  # noqa: E402
+from stoker.plan.trace.process import stop_all  # noqa: E402
 from stoker.plan.trace.run import Source  # noqa: E402
 
 
@@ -208,8 +212,15 @@ def main() -> None:
     parser.add_argument("csv", nargs="?", type=Path, default=HERE / "data" / "plan_validation.csv")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--match", default="", help="only rows whose source or model contains this")
-    parser.add_argument("--cache", type=Path, default=None, help="folder in which traces are kept")
+    parser.add_argument("--cache", type=Path, default=None, help="folder in which traces are kept for the next run")
+    parser.add_argument("--markdown", type=Path, default=None, help="write the table by group to this file")
     arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        run(arguments, arguments.cache or Path(folder))
+
+
+def run(arguments: argparse.Namespace, cache: Path) -> None:
+    """Plan the rows that were asked for."""
     os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     rows = list(csv.DictReader(arguments.csv.open(encoding="utf-8")))
     rows = [
@@ -224,7 +235,7 @@ def main() -> None:
         )
         try:
             case = read_case(row)
-            memory, speed = plan(case, arguments.cache)
+            memory, speed = plan(case, cache)
             result = judge_row(row, case, memory, speed)
         except (OutOfScopeError, UserError) as reason:
             out.append({"row": row, "reason": str(reason)})
@@ -235,6 +246,8 @@ def main() -> None:
         if not arguments.json:
             print(name, describe(row, result), flush=True)
     found = figures(done, len(rows))
+    if arguments.markdown is not None:
+        arguments.markdown.write_text("\n".join(table_by_group(done)) + "\n", encoding="utf-8")
     if arguments.json:
         machine = {"cpu": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
         details = [
@@ -253,14 +266,74 @@ def main() -> None:
             }
             for o in out
         ]
-        print(json.dumps({"machine": machine, "figures": found, "rows": details}, indent=1))
+        stop_all()  # so that the time of the processes that traced is counted
+        print(
+            json.dumps({"machine": machine, "cpu_seconds": seconds_used(), "figures": found, "rows": details}, indent=1)
+        )
     else:
+        print("", *table_by_group(done), "", *(f"missed: {line}" for line in misses(done)), "", sep="\n")
         for figure in found:
             value = figure["value"]
             print(
                 f"{figure['name']:28} {value if value is None else round(value, 3)} "
                 f"(goal {figure['goal']}, {figure['rows']} rows)"
             )
+        stop_all()
+        print(f"{seconds_used():.0f} CPU seconds; traces found in --cache are not in it")
+
+
+def seconds_used() -> float:
+    """CPU seconds of this process and of those that traced and have ended."""
+    uses = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(use.ru_utime + use.ru_stime for use in uses)
+
+
+def group_of(row: dict) -> str:
+    """Rows of one source and model family."""
+    family = re.split(r"[-_ ]", row["model"].removeprefix("torchvision/"))[0]
+    named = {"lambdal": "Lambda", "mosaicml": "llm-foundry", "pytorch": "torchtitan", "torchtitan": "torchtitan",
+             "NVIDIA": "DeepLearningExamples", "huggingface": "Hugging Face"}  # fmt: skip
+    source = row["source"]
+    if "pytorch-image-models" in source:
+        return "timm, RTX 3090"
+    origin = next((name for start, name in named.items() if source.startswith(start)), source.split()[0])
+    return f"{origin}, {family}"
+
+
+def table_by_group(done: list[dict]) -> list[str]:
+    """A table in Markdown: how many rows of each group are near enough."""
+    groups: dict[str, list[dict]] = {}
+    for row in done:
+        groups.setdefault(group_of(row["row"]), []).append(row)
+    heads = ("rows of", "in scope", "memory within 5 %", "ran rows fit", "throughput within 25 %, one node", "median")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for name, members in sorted(groups.items()):
+        results = [row["result"] for row in members]
+        memory = [abs(r["memory_error"]) <= 0.05 for r in results if "memory_error" in r]
+        ran = [r["ran"] != "does not fit" for r in results if "ran" in r]
+        ratios = [
+            row["result"]["throughput_ratio"]
+            for row in members
+            if "throughput_ratio" in row["result"] and int(row["row"]["n_gpus"]) <= 8
+        ]
+        near = [0.75 <= ratio <= 1.25 for ratio in ratios]
+        shares = [f"{sum(hits)} of {len(hits)}" if hits else "" for hits in (memory, ran, near)]
+        middle = f"{median(ratios):.2f}" if ratios else ""
+        lines.append(f"| {name} | {len(members)} | {' | '.join(shares)} | {middle} |")
+    return lines
+
+
+def misses(done: list[dict]) -> list[str]:
+    """The rows that are not near enough."""
+    found = []
+    for row in done:
+        result = row["result"]
+        memory = abs(result.get("memory_error", 0)) > 0.05 or result.get("ran") == "does not fit"
+        slow = int(row["row"]["n_gpus"]) <= 8 and not 0.75 <= result.get("throughput_ratio", 1) <= 1.25
+        if memory or slow:
+            named = " ".join(row["row"][key] for key in ("model", "hardware", "n_gpus", "precision", "global_batch"))
+            found.append(f"{named}  {describe(row['row'], result)}")
+    return found
 
 
 def describe(row, result) -> str:

@@ -1,6 +1,8 @@
 import pytest
 
 from stoker.errors import UserError
+from stoker.facts import gpus as facts
+from stoker.facts.signals import links
 from stoker.plan.hardware import find_gpu, find_link, gpu_rows, overhead, table
 
 
@@ -42,3 +44,29 @@ def test_every_gpu_is_complete():
 
 def test_constants_are_read():
     assert 0.8 < overhead("fits_below") < 1
+
+
+def test_figures_come_from_the_facts():
+    known = {gpu.model: gpu for gpu in facts.gpus()}
+    a100 = find_gpu("A100 SXM4 80GB")
+    assert a100.bandwidth == known[a100.name].memory_bandwidth_gb_s * 1e9
+    assert a100.flops["bfloat16"] == known[a100.name].bf16_tflops * 1e12
+    assert find_gpu("MI300X").capability == (9, 4)
+    for row in table("gpus"):
+        assert (row["variant_of"] or row["name"]) in known
+        # a figure of its own is for variants only: all others would repeat the facts
+        own = [row[column] for column in ("memory_gb", "bandwidth_gbs", "fp16_tflops", "tdp_w")]
+        assert any(own) == bool(row["variant_of"])
+
+
+def test_links_agree_with_the_facts():
+    known = {link.link: link for link in links()}
+    compared = 0
+    for row in table("links"):
+        if not row["fact"]:
+            continue
+        fact = known[row["fact"]]
+        assert 0.95 * fact.measured_low_gb_s <= float(row["gbs_all_reduce"]) <= 1.05 * fact.measured_high_gb_s, row
+        assert float(row["gbs"]) <= fact.one_way_gb_s
+        compared += 1
+    assert compared >= 10

@@ -7,19 +7,14 @@ import pytest
 from stoker.facts.gpus import find_gpu, gpus
 from stoker.facts.servers import servers
 from stoker.facts.signals import links
-from stoker.plan.hardware import find_link, table
+from stoker.plan.hardware import find_link, gpu_rows, table
 
-COLUMNS = {
-    "memory_gb": "memory_gb",
-    "bandwidth_gbs": "memory_bandwidth_gb_s",
-    "fp32_tflops": "fp32_tflops",
-    "tf32_tflops": "tf32_tflops",
-    "fp16_tflops": "fp16_tflops",
-    "bf16_tflops": "bf16_tflops",
-    "fp8_tflops": "fp8_tflops",
-    "tdp_w": "board_power_w",
-    "pcie_gen": "pcie_gen",
-    "pcie_lanes": "pcie_lanes",
+RATES = {
+    "float32": "fp32_tflops",
+    "tf32": "tf32_tflops",
+    "float16": "fp16_tflops",
+    "bfloat16": "bf16_tflops",
+    "float8": "fp8_tflops",
 }
 ONLY_PLANNED = {
     "H100 SXM5 96GB HBM2e 500W",
@@ -32,6 +27,7 @@ ONLY_FACTS = {
 GFX = {"gfx90a": "9.0", "gfx942": "9.4", "gfx950": "9.5"}  # the number that PyTorch on ROCm reports as capability
 BY_NAME = {gpu.model: gpu for gpu in gpus()}
 ROWS = {row["name"]: row for row in table("gpus")}
+PLANNED = {gpu.name: gpu for gpu in gpu_rows()}
 
 
 def test_both_tables_have_the_same_cards():
@@ -40,12 +36,15 @@ def test_both_tables_have_the_same_cards():
 
 
 @pytest.mark.parametrize("name", sorted(set(ROWS) - ONLY_PLANNED))
-def test_a_card_has_the_same_figures_in_both(name):
-    """A rate of 0 in facts, which says that the hardware lacks the format, is an empty cell of the planner."""
-    row, gpu = ROWS[name], BY_NAME[name]
-    planned = {column: float(row[column]) if row[column] else None for column in COLUMNS}
-    assert planned == {column: getattr(gpu, own) or None for column, own in COLUMNS.items()}
-    assert row["capability"] == GFX.get(gpu.capability, gpu.capability)
+def test_a_card_is_planned_with_the_figures_of_the_facts(name):
+    """A rate of 0 in facts, which says that the hardware lacks the format, is no rate of the planner."""
+    planned, gpu = PLANNED[name], BY_NAME[name]
+    rates = {kind: getattr(gpu, column) for kind, column in RATES.items()}
+    assert dict(planned.flops) == {kind: rate * 1e12 for kind, rate in rates.items() if rate}
+    assert planned.bandwidth == gpu.memory_bandwidth_gb_s * 1e9
+    assert planned.tdp_watts == gpu.board_power_w
+    assert ".".join(map(str, planned.capability)) == GFX.get(gpu.capability, gpu.capability)
+    assert planned.memory_gib <= gpu.memory_gb
 
 
 @pytest.mark.parametrize("name", sorted(set(ROWS) - ONLY_PLANNED))

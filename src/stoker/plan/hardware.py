@@ -1,8 +1,9 @@
 """What the planner needs to know of GPUs and links: the one place where it takes hardware figures from.
 
-The datasheet figures of `Gpu` and `Link` come from tables beside this file; point `gpu_rows` at another
-table to use that one. What is really reached of a datasheet figure is in `efficiency.csv`, with a source in
-each row, and can be replaced by a calibration profile.
+Datasheet figures come from `stoker.facts`. The planner's own tables add what only it asks: multiprocessors,
+the bytes that are usable, the class of cards that reach the same share of their peaks, the link between ranks
+as collectives see it, and variants that are no model of their own. What is really reached of a datasheet figure
+is in `efficiency.csv`, with a source in each row, and can be replaced by a calibration profile.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 
 from stoker.errors import UserError
+from stoker.facts import gpus as facts
 
 GIB = 1 << 30
 
@@ -161,23 +163,46 @@ def _occurs(word: str, name: str) -> bool:
 
 
 def _gpu(row: dict[str, str]) -> Gpu:
-    major, _, minor = row["capability"].partition(".")
-    nominal = float(row["memory_gb"])
-    types = {"float32": "fp32", "tf32": "tf32", "float16": "fp16", "bfloat16": "bf16", "float8": "fp8"}
-    peaks = {kind: float(row[f"{column}_tflops"]) * 1e12 for kind, column in types.items() if row[f"{column}_tflops"]}
+    """One row of the planner's table, with the figures that `stoker.facts` has of the model."""
+    known = _known()[row["variant_of"] or row["name"]]
+
+    def figure(column: str, fact: float | None) -> float | None:
+        return float(row[column]) if row[column] else fact
+
+    nominal = figure("memory_gb", known.memory_gb) or 0.0
+    rates = {
+        "float32": known.fp32_tflops,
+        "tf32": known.tf32_tflops,
+        "float16": figure("fp16_tflops", known.fp16_tflops),
+        "bfloat16": known.bf16_tflops,
+        "float8": known.fp8_tflops,
+    }
+    watts = figure("tdp_w", known.board_power_w)
     return Gpu(
         name=row["name"],
         architecture=row["class"],
-        capability=(int(major), int(minor)),
+        capability=_capability(known.capability),
         sms=int(row["sms"]) if row["sms"] else None,
         memory_gib=float(row["usable_gib"] or nominal * overhead("usable_of_nominal")),
-        bandwidth=float(row["bandwidth_gbs"]) * 1e9,
-        flops=peaks,
-        tdp_watts=float(row["tdp_w"]) if row["tdp_w"] else None,
+        bandwidth=(figure("bandwidth_gbs", known.memory_bandwidth_gb_s) or 0.0) * 1e9,
+        flops={kind: rate * 1e12 for kind, rate in rates.items() if rate},
+        tdp_watts=watts,
         fabric=row["fabric"],
         efficiency=_efficiencies(row["class"]),
-        source=row["source"],
+        source=f"{known.source} ; {row['source']}" if row["variant_of"] else known.source,
     )
+
+
+def _known() -> dict[str, facts.Gpu]:
+    return {gpu.model: gpu for gpu in facts.gpus()}
+
+
+def _capability(text: str) -> tuple[int, int]:
+    """Compute capability as two numbers; of AMD's `gfx942` the generation and the step, 9 and 4."""
+    if text.startswith("gfx"):
+        return int(text[3:-2]), int(text[-2], 16)
+    major, _, minor = text.partition(".")
+    return int(major), int(minor)
 
 
 @functools.cache

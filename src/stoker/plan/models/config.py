@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +36,8 @@ class TransformerConfig:
         attention: Fused, or unfused with the score matrix kept.
         post_norm: Whether the norm follows the residual sum (BERT) rather than preceding the block.
         fused_loss: Whether one kernel takes the loss from the logits, without a copy of them in fp32.
+        keeps_scores: Whether softmax keeps its input for the backward pass beside its output, as torch did before
+            1.11 (`_softmax` in tools/autograd/derivatives.yaml: `self` until 1.10, only its type from 1.11 on).
         token_types: Kinds of tokens that have an embedding of their own (BERT); 0 for none.
     """
 
@@ -59,6 +62,7 @@ class TransformerConfig:
     post_norm: bool = False
     token_types: int = 0
     fused_loss: bool = False
+    keeps_scores: bool = False
 
 
 def read_config(path: Path) -> TransformerConfig:
@@ -71,163 +75,122 @@ def read_config(path: Path) -> TransformerConfig:
     return parse_config(read_json(file), str(file))
 
 
+@dataclass(frozen=True)
+class _Family:
+    """How one family of models writes its config.
+
+    Attributes:
+        keys: Names of the keys that are not those of Llama, by what they mean.
+        defaults: What a missing key means; a key without default must be there.
+        traits: Fields that are the same in the whole family.
+        special: Reads what only this family says.
+    """
+
+    keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    defaults: Mapping[str, float] = field(default_factory=dict[str, float])
+    traits: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    special: Callable[[dict[str, Any]], dict[str, Any]] = lambda _raw: {}
+
+
+def _bert_head(raw: dict[str, Any]) -> dict[str, Any]:
+    architecture = " ".join(map(str, raw.get("architectures") or ()))
+    heads = {"SequenceClassification": "classify", "QuestionAnswering": "span"}
+    return {"head": next((head for part, head in heads.items() if part in architecture), "masked")}
+
+
+def _mpt_choices(raw: dict[str, Any]) -> dict[str, Any]:
+    position = "learned" if raw.get("learned_pos_emb", True) else "none"
+    return {"position": position, "fused_loss": raw.get("loss_fn") == "fused_crossentropy"}
+
+
+_KEYS = {
+    "vocabulary": "vocab_size", "hidden": "hidden_size", "layers": "num_hidden_layers",
+    "heads": "num_attention_heads", "kv_heads": "num_key_value_heads", "head_size": "head_dim",
+    "feed_forward": "intermediate_size", "positions": "max_position_embeddings", "dropout": "hidden_dropout_prob",
+    "token_types": "type_vocab_size", "tied": "tie_word_embeddings", "widening": "expansion_ratio",
+}  # fmt: skip
+"""Name of the key in a config.json by what it means, as Llama and BERT write it."""
+
+_PLAIN = {"norm": "layer", "gated": False}
+_LLAMA = _Family(defaults={"positions": 8192, "tied": False})
+_BERT = _Family(
+    defaults={"positions": 512, "dropout": 0.1, "token_types": 2},
+    traits={**_PLAIN, "position": "learned", "causal": False, "biases": True, "tied": True, "post_norm": True},
+    special=_bert_head,
+)
+_FAMILIES: Mapping[str, _Family] = {
+    **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "gemma", "phi3"), _LLAMA),
+    **dict.fromkeys(("bert", "roberta", "electra", "xlm-roberta"), _BERT),
+    "gpt2": _Family(
+        keys={"hidden": "n_embd", "layers": "n_layer", "heads": "n_head", "feed_forward": "n_inner",
+              "positions": "n_positions", "dropout": "resid_pdrop"},
+        defaults={"positions": 1024, "dropout": 0.1, "widening": 4},
+        traits={**_PLAIN, "position": "learned", "biases": True, "tied": True},
+    ),
+    "gpt_neox": _Family(defaults={"positions": 2048}, traits={**_PLAIN, "biases": True}),
+    "mpt": _Family(
+        keys={"hidden": "d_model", "layers": "n_layers", "heads": "n_heads", "positions": "max_seq_len",
+              "feed_forward": ""},
+        defaults={"positions": 2048, "widening": 4},
+        traits={**_PLAIN, "tied": True},
+        special=_mpt_choices,
+    ),
+    "opt": _Family(
+        keys={"feed_forward": "ffn_dim", "dropout": "dropout"},
+        defaults={"positions": 2048, "dropout": 0.1, "widening": 4},
+        traits={**_PLAIN, "position": "learned", "biases": True, "tied": True},
+    ),
+}  # fmt: skip
+
+
 def parse_config(raw: dict[str, Any], where: str) -> TransformerConfig:
     """Understand the content of a config.json.
 
     Raises:
         UserError: If its family is not known or a key is missing.
     """
-    family = str(raw.get("model_type", "")).lower()
-    readers = {
-        "llama": _llama, "mistral": _llama, "qwen2": _llama, "qwen3": _llama, "gemma": _llama, "phi3": _llama,
-        "gpt2": _gpt2, "gpt_neox": _neox, "mpt": _mpt, "opt": _opt,
-        "bert": _bert, "roberta": _bert, "electra": _bert, "xlm-roberta": _bert,
-    }  # fmt: skip
-    if family not in readers:
-        known = ", ".join(sorted(readers))
+    name = str(raw.get("model_type", "")).lower()
+    family = _FAMILIES.get(name)
+    if family is None:
+        known = ", ".join(sorted(_FAMILIES))
         raise UserError(
-            f"{where}: model_type {family or 'is missing and'!r} is not known: use one of {known}, "
+            f"{where}: model_type {name or 'is missing and'!r} is not known: use one of {known}, "
             "or give the model as module:callable"
         )
     try:
-        return readers[family](raw, str(raw.get("_name_or_path") or raw.get("name") or family))
+        return _read(raw, family, str(raw.get("_name_or_path") or raw.get("name") or name))
     except KeyError as missing:
         raise UserError(f"{where}: the key {missing} is missing") from None
 
 
-def _llama(raw: dict[str, Any], name: str) -> TransformerConfig:
-    heads, hidden = int(raw["num_attention_heads"]), int(raw["hidden_size"])
+def _read(raw: dict[str, Any], family: _Family, name: str) -> TransformerConfig:
+    def value(meaning: str) -> Any:
+        """What the config says; a null is as good as nothing."""
+        key = family.keys.get(meaning, _KEYS[meaning])
+        found = raw.get(key)
+        if found is None and meaning in family.defaults:
+            return family.defaults[meaning]
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def value_or(meaning: str, other: int) -> int:
+        return int(raw.get(family.keys.get(meaning, _KEYS[meaning])) or other)
+
+    hidden, heads = int(value("hidden")), int(value("heads"))
+    wide = int(value("widening")) * hidden if "widening" in family.defaults else 0
+    optional = {key: value(key) for key in ("dropout", "token_types", "tied") if key in family.defaults}
     return TransformerConfig(
         name=name,
-        vocabulary=int(raw["vocab_size"]),
+        vocabulary=int(value("vocabulary")),
         hidden=hidden,
-        layers=int(raw["num_hidden_layers"]),
+        layers=int(value("layers")),
         heads=heads,
-        kv_heads=int(raw.get("num_key_value_heads") or heads),
-        feed_forward=int(raw["intermediate_size"]),
-        positions=int(raw.get("max_position_embeddings", 8192)),
-        head_size=int(raw.get("head_dim") or hidden // heads),
-        biases=False,
-        tied=bool(raw.get("tie_word_embeddings", False)),
-        attention=_attention_of(raw),
+        kv_heads=value_or("kv_heads", heads),
+        feed_forward=value_or("feed_forward", wide) or int(value("feed_forward")),
+        positions=int(value("positions")),
+        head_size=value_or("head_size", hidden // heads),
+        keeps_scores=bool(raw.get("_softmax_keeps_input", False)),
+        attention="unfused" if raw.get("_attn_implementation") == "eager" else "fused",
+        **{**family.traits, **optional, **family.special(raw)},
     )
-
-
-def _gpt2(raw: dict[str, Any], name: str) -> TransformerConfig:
-    hidden, heads = int(raw["n_embd"]), int(raw["n_head"])
-    return TransformerConfig(
-        name=name,
-        vocabulary=int(raw["vocab_size"]),
-        hidden=hidden,
-        layers=int(raw["n_layer"]),
-        heads=heads,
-        kv_heads=heads,
-        feed_forward=int(raw.get("n_inner") or 4 * hidden),
-        positions=int(raw.get("n_positions", 1024)),
-        head_size=hidden // heads,
-        norm="layer",
-        position="learned",
-        gated=False,
-        biases=True,
-        dropout=float(raw.get("resid_pdrop", 0.1)),
-        tied=True,
-        attention=_attention_of(raw),
-    )
-
-
-def _mpt(raw: dict[str, Any], name: str) -> TransformerConfig:
-    hidden, heads = int(raw["d_model"]), int(raw["n_heads"])
-    return TransformerConfig(
-        name=name,
-        vocabulary=int(raw["vocab_size"]),
-        hidden=hidden,
-        layers=int(raw["n_layers"]),
-        heads=heads,
-        kv_heads=heads,
-        feed_forward=int(raw.get("expansion_ratio", 4)) * hidden,
-        positions=int(raw.get("max_seq_len", 2048)),
-        head_size=hidden // heads,
-        norm="layer",
-        position="learned" if raw.get("learned_pos_emb", True) else "none",
-        gated=False,
-        tied=True,
-        attention=_attention_of(raw),
-        fused_loss=raw.get("loss_fn") == "fused_crossentropy",
-    )
-
-
-def _neox(raw: dict[str, Any], name: str) -> TransformerConfig:
-    heads, hidden = int(raw["num_attention_heads"]), int(raw["hidden_size"])
-    return TransformerConfig(
-        name=name,
-        vocabulary=int(raw["vocab_size"]),
-        hidden=hidden,
-        layers=int(raw["num_hidden_layers"]),
-        heads=heads,
-        kv_heads=heads,
-        feed_forward=int(raw["intermediate_size"]),
-        positions=int(raw.get("max_position_embeddings", 2048)),
-        head_size=hidden // heads,
-        norm="layer",
-        gated=False,
-        biases=True,
-        attention=_attention_of(raw),
-    )
-
-
-def _opt(raw: dict[str, Any], name: str) -> TransformerConfig:
-    heads, hidden = int(raw["num_attention_heads"]), int(raw["hidden_size"])
-    return TransformerConfig(
-        name=name,
-        vocabulary=int(raw["vocab_size"]),
-        hidden=hidden,
-        layers=int(raw["num_hidden_layers"]),
-        heads=heads,
-        kv_heads=heads,
-        feed_forward=int(raw.get("ffn_dim", 4 * hidden)),
-        positions=int(raw.get("max_position_embeddings", 2048)),
-        head_size=hidden // heads,
-        norm="layer",
-        position="learned",
-        gated=False,
-        biases=True,
-        dropout=float(raw.get("dropout", 0.1)),
-        tied=True,
-        attention=_attention_of(raw),
-    )
-
-
-def _bert(raw: dict[str, Any], name: str) -> TransformerConfig:
-    heads, hidden = int(raw["num_attention_heads"]), int(raw["hidden_size"])
-    architecture = " ".join(map(str, raw.get("architectures") or ()))
-    head = "masked"
-    if "SequenceClassification" in architecture:
-        head = "classify"
-    elif "QuestionAnswering" in architecture:
-        head = "span"
-    return TransformerConfig(
-        name=name,
-        vocabulary=int(raw["vocab_size"]),
-        hidden=hidden,
-        layers=int(raw["num_hidden_layers"]),
-        heads=heads,
-        kv_heads=heads,
-        feed_forward=int(raw["intermediate_size"]),
-        positions=int(raw.get("max_position_embeddings", 512)),
-        head_size=hidden // heads,
-        norm="layer",
-        position="learned",
-        gated=False,
-        causal=False,
-        biases=True,
-        dropout=float(raw.get("hidden_dropout_prob", 0.1)),
-        tied=True,
-        head=head,
-        attention=_attention_of(raw),
-        post_norm=True,
-        token_types=int(raw.get("type_vocab_size", 2)),
-    )
-
-
-def _attention_of(raw: dict[str, Any]) -> Literal["fused", "unfused"]:
-    return "unfused" if raw.get("_attn_implementation") == "eager" else "fused"

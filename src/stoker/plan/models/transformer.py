@@ -41,6 +41,25 @@ def rotate(x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
     return turned.flatten(3).type_as(x)
 
 
+class _KeepingSoftmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        result = x.softmax(-1)
+        ctx.save_for_backward(result, x)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> torch.Tensor:
+        result, _ = ctx.saved_tensors
+        return torch.ops.aten._softmax_backward_data(grads[0], result, -1, result.dtype)
+
+
+def keeping_softmax(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
+    """Softmax over the last dimension that keeps its input, in fp32 under autocast like every softmax."""
+    assert dim == -1
+    return _KeepingSoftmax.apply(x.float() if torch.is_autocast_enabled() else x)
+
+
 class Attention(nn.Module):
     """Self-attention over the heads of this rank."""
 
@@ -86,7 +105,8 @@ class Attention(nn.Module):
             scores = scores.masked_fill(hidden, float("-inf"))
         else:
             scores = scores + torch.zeros(query.size(0), 1, 1, length, dtype=scores.dtype, device=scores.device)
-        weights = F.dropout(F.softmax(scores, dim=-1), self.config.dropout, self.training)
+        softmax = keeping_softmax if self.config.keeps_scores else F.softmax
+        weights = F.dropout(softmax(scores, dim=-1), self.config.dropout, self.training)
         return torch.matmul(weights, value)
 
 

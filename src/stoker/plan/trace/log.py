@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -232,6 +232,14 @@ class Trace:
     def empty_copy(self) -> Trace:
         """The same run with nothing written down yet."""
         return Trace(device=self.device, steps=self.steps, notes=list(self.notes), facts=self.facts)
+
+    def with_ranks(self, traced: int, wanted: int) -> Trace:
+        """The same with collectives over another number of ranks."""
+        events = [
+            event._replace(ranks=wanted) if isinstance(event, Collective) and event.ranks == traced else event
+            for event in self.events
+        ]
+        return replace(self, events=events)
 
     def sort_releases(self) -> None:
         """Put releases with no allocation between them in the order of their allocations.

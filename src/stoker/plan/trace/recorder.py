@@ -11,6 +11,7 @@ import torch
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from stoker.plan.trace import cpu_kernels
 from stoker.plan.trace import torch_private as private
 from stoker.plan.trace.log import Collective, Cost, Memory, Op, Phase, Role, Sync, Tensor, Trace
 from stoker.plan.trace.opcost import cost, layout_copies
@@ -169,11 +170,15 @@ class Recorder(TorchDispatchMode):
         out = func(*args, **kwargs)
         if private.inside_sharding_propagation() or private.active_fake_mode() is not self._fake_mode:
             return out
+        name = func._schema.name.split("::")[1]
+        inside = 0
+        if self.device == "cpu" and name in cpu_kernels.OPAQUE:
+            out, inside = cpu_kernels.with_real_workspace(func, args, out)
         self._add_all(out)
+        self._pass_through(inside)
         if func.namespace in ("c10d", "_c10d_functional"):
             self._collective(func, args, kwargs, out)
         elif not private.is_view(func):
-            name = func._schema.name.split("::")[1]
             self._operator(f"{func.namespace}.{name}", cost(name, args, kwargs, out))
             self._operator("layout", layout_copies(name, args, out))
         return out
@@ -207,11 +212,13 @@ class Recorder(TorchDispatchMode):
         nbytes = max(_total_bytes(args), _total_bytes(out) if functional else 0)
         asynchronous = functional or bool(given.get("asyncOp", False))
         if self.device == "cpu" and op in ("all_gather", "reduce_scatter"):
-            self._pass_through(nbytes)
+            self._pass_through(nbytes)  # gloo gathers and scatters by way of a copy of the whole
         self.collective(op, nbytes, ranks, asynchronous=asynchronous, result=out if functional else None)
 
     def _pass_through(self, nbytes: int) -> None:
-        """Memory taken and given back at once: gloo gathers and scatters by way of a copy of the whole."""
+        """Memory taken and given back at once."""
+        if not nbytes:
+            return
         number = len(self.trace.tensors)
         self.trace.tensors.append(Tensor(nbytes, self._phase, self.step, self.module, 0, "gathered"))
         self.trace.memory.append(Memory(number, nbytes, 0))

@@ -6,12 +6,10 @@ import hashlib
 import importlib
 import os
 import pickle
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +17,7 @@ from stoker.errors import UserError
 from stoker.plan.hardware import Gpu
 from stoker.plan.layout import Layout
 from stoker.plan.trace.log import Trace
+from stoker.plan.trace.process import EndedError, server
 from stoker.plan.workload import Workload
 
 
@@ -122,7 +121,8 @@ def trace(
         UserError: If the workload cannot be made because of what the user wrote.
     """
     wanted = tuple(stages if stages is not None else stages_to_trace(layout))
-    requests = [_request(source, layout, gpu, (stage,), steps, full) for stage in wanted]
+    traced = _traced_layout(layout)
+    requests = [_request(source, traced, gpu, (stage,), steps, full) for stage in wanted]
     with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
         replies = [job.result() for job in [pool.submit(_ask, one, cache, timeout) for one in requests]]
     for reply in replies:
@@ -130,7 +130,17 @@ def trace(
             if reply.failure.kind == "user":
                 raise UserError(*reply.failure.message.splitlines())
             return reply
-    return Reply([one for reply in replies for one in reply.traces], None)
+    traces = [one for reply in replies for one in reply.traces]
+    if traced != layout:
+        traces = [one.with_ranks(traced.replicate, layout.replicate) for one in traces]
+    return Reply(traces, None)
+
+
+def _traced_layout(layout: Layout) -> Layout:
+    """Two ranks stand for any number where gradients are averaged and nothing else depends on their number."""
+    if layout.is_ddp and layout.ranks == layout.replicate:
+        return replace(layout, replicate=2)
+    return layout
 
 
 def _request(
@@ -145,12 +155,12 @@ def _request(
 def _ask(request: Request, cache: Path | None, timeout: float) -> Reply:
     kept = None
     if cache is not None:
-        # attention kernels depend on the capability only: GPUs of one capability share a trace
+        # attention, and bf16, depend on whether the GPU is Ampere or later: those on one side share a trace
         key = (
             request.source,
             request.layout,
             request.device,
-            request.capability,
+            request.capability >= (8, 0),
             request.stages,
             request.steps,
             request.full,
@@ -170,22 +180,15 @@ def _ask(request: Request, cache: Path | None, timeout: float) -> Reply:
 
 def _run(request: Request, timeout: float) -> Reply:
     with tempfile.TemporaryDirectory(prefix="stoker-plan-") as folder:
-        asked, replied = Path(folder) / "request", Path(folder) / "reply"
+        asked, replied, errors = (Path(folder) / name for name in ("request", "reply", "errors"))
         asked.write_bytes(pickle.dumps(request))
-        command = [sys.executable, "-m", "stoker.plan.trace.worker", str(asked), str(replied)]
-        environment = {
-            **os.environ,
-            "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        }
         try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=timeout, env=environment, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return Reply([], Failure("error", f"tracing took longer than {timeout:.0f} s and was given up", ""))
-        if not replied.exists():
-            end = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-            return Reply([], Failure("torch", f"the tracing process ended early: {end[0]}", done.stderr[-2000:]))
+            with server() as process:
+                process.run(asked, replied, errors, timeout)
+        except TimeoutError as error:
+            return Reply([], Failure("error", str(error), ""))
+        except EndedError as error:
+            said = errors.read_text(errors="replace")[-2000:] if errors.exists() else ""
+            return Reply([], Failure("torch", f"the tracing process ended early: {error}", said))
         with replied.open("rb") as file:
             return pickle.load(file)

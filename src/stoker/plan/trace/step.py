@@ -7,7 +7,7 @@ import functools
 import math
 import time
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -42,6 +42,7 @@ class _Rank:
     stage: int
     buckets: list[GradientBuckets]
     optimizer: torch.optim.Optimizer | None = None
+    updated: list[nn.Parameter] = field(default_factory=list[nn.Parameter])
 
     @property
     def device(self) -> str:
@@ -171,14 +172,27 @@ def _hold_state(rank: _Rank) -> None:
             rank.buckets.append(GradientBuckets(chunk, rank.groups["replicate"], recorder, as_view=view))
     held = {id(p): getattr(p, "_local_tensor", p) for p in rank.parameters()}
     recorder.trace.parameter_bytes = sum(t.numel() * t.element_size() for t in held.values())
+    parameters = list(rank.parameters())
+    rank.updated = [_shard_of(p) for p in parameters] if _by_element(rank.workload) else parameters
     rank.optimizer = _make_optimizer(rank)
+
+
+def _by_element(workload: Workload) -> bool:
+    """Whether the optimizer does the same to a shard as to a DTensor: then it need not be asked how to shard it."""
+    return workload.make_optimizer is None and workload.optimizer != "adafactor"
+
+
+def _shard_of(parameter: nn.Parameter) -> nn.Parameter:
+    """The shard that this rank holds, as a parameter of its own; the parameter itself if it is not sharded."""
+    local = getattr(parameter, "_local_tensor", None)
+    return parameter if local is None else nn.Parameter(local.detach(), parameter.requires_grad)
 
 
 def _make_optimizer(rank: _Rank) -> torch.optim.Optimizer:
     own = rank.workload.make_optimizer
     if own is not None and len(rank.chunks) == 1:
         return own(rank.chunks[0], rank.device)
-    return make_optimizer(rank.workload.optimizer, rank.parameters(), on_gpu=rank.device == "cuda")
+    return make_optimizer(rank.workload.optimizer, rank.updated, on_gpu=rank.device == "cuda")
 
 
 def _step(rank: _Rank) -> None:
@@ -370,12 +384,18 @@ def _update(rank: _Rank) -> None:
         private.multiply_all(gradients, torch.ones((), device=rank.device))
     if workload.clip is not None:
         nn.utils.clip_grad_norm_(parameters, workload.clip, foreach=rank.device == "cuda")
+    for parameter, own in zip(parameters, rank.updated, strict=True):
+        if own is not parameter and parameter.grad is not None:
+            own.grad = getattr(parameter.grad, "_local_tensor", parameter.grad)
     optimizer.step()
     for state in optimizer.state.values():
         for value in state.values():
             if isinstance(value, torch.Tensor):
                 recorder.name_storage(value, "optimizer")
     optimizer.zero_grad(set_to_none=not workload.keep_gradients)
+    if not workload.keep_gradients:
+        for parameter in parameters:
+            parameter.grad = None
     recorder.mark("step")
 
 

@@ -1,19 +1,26 @@
-"""The process that traces: it pretends to have GPUs, which cannot be undone, and ends.
+"""The process that traces: a server that imports torch, and forks a child for each request.
 
-Run as `python -m stoker.plan.trace.worker request reply`; both are files of `stoker.plan.trace.run`.
+A child pretends to have GPUs, which cannot be undone, traces, writes its reply and ends. Started by
+`stoker.plan.trace.process`; each line of the standard input names the files of a request, and the exit status
+of its child is answered.
 """
 
 from __future__ import annotations
 
 import functools
 import gc
+import importlib
+import json
+import os
 import pickle
 import resource
+import signal
 import sys
 import time
 import traceback
 import warnings
 from pathlib import Path
+from typing import Any, NoReturn
 
 from stoker.errors import UserError
 from stoker.plan.trace.extrapolate import blocks_of_stage, from_shallow
@@ -21,15 +28,64 @@ from stoker.plan.trace.log import Trace
 from stoker.plan.trace.run import Failure, Reply, Request
 
 
-def main(request_path: str, reply_path: str) -> None:
-    """Read a request, trace, write the reply."""
+def serve() -> None:
+    """Answer requests until the standard input ends."""
     warnings.simplefilter("ignore")
-    with Path(request_path).open("rb") as file:
-        request: Request = pickle.load(file)
-    problem = prepare(request)
-    reply = Reply([], problem) if problem is not None else answer(request)
-    with Path(reply_path).open("wb") as file:
-        pickle.dump(reply, file, protocol=pickle.HIGHEST_PROTOCOL)
+    importlib.import_module("stoker.plan.trace.step")
+    before = _resident_bytes()
+    for name in _USED:
+        importlib.import_module(name)
+    gc.freeze()
+    _ahead.append(_resident_bytes() - before)
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            _as_child(json.loads(line))
+        signal.signal(signal.SIGTERM, functools.partial(_end_with, child))
+        _, status = os.waitpid(child, 0)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+_USED = (
+    "torch._dynamo",
+    "torch.distributed.fsdp",
+    "torch.distributed.tensor",
+    "torch.testing._internal.distributed.fake_pg",
+    "stoker.plan.models.language",
+)
+"""What every trace would import sooner or later."""
+
+_ahead: list[int] = []
+"""Bytes of what was imported ahead, which a program that trains may never import."""
+
+
+def _as_child(order: dict[str, Any]) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    errors = os.open(order["errors"], os.O_WRONLY | os.O_CREAT, 0o600)
+    os.dup2(errors, 1)
+    os.dup2(errors, 2)
+    sys.path[:] = order["path"]
+    os.chdir(order["folder"])
+    status = 1
+    try:
+        with Path(order["request"]).open("rb") as file:
+            request: Request = pickle.load(file)
+        problem = prepare(request)
+        reply = Reply([], problem) if problem is not None else answer(request)
+        content = pickle.dumps(reply, protocol=pickle.HIGHEST_PROTOCOL)
+        Path(order["reply"]).write_bytes(content)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def _end_with(child: int, *_signal: object) -> NoReturn:
+    os.kill(child, signal.SIGKILL)
+    os._exit(1)
 
 
 def prepare(request: Request) -> Failure | None:
@@ -67,7 +123,7 @@ def _traces(request: Request) -> list[Trace]:
     from stoker.plan.trace.step import trace_step
 
     workload, layout = request.source.make(), request.layout
-    resident = _resident_bytes()
+    resident = _resident_bytes() - sum(_ahead)
 
     def at_depth(depth: int, stage: int) -> Trace:
         pieces = layout.pipeline * layout.interleave
@@ -108,4 +164,4 @@ def _failure(error: Exception) -> Failure:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    serve()
