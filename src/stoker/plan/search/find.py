@@ -23,8 +23,7 @@ from stoker.plan.search.space import (
 )
 from stoker.plan.speed import Conditions, plan_speed
 from stoker.plan.trace.log import Trace
-from stoker.plan.trace.pool import TracePool
-from stoker.plan.trace.run import Reply
+from stoker.plan.trace.run import Reply, trace_all
 from stoker.plan.workload import Checkpointing, Precision
 
 SLACK = 1.08
@@ -95,7 +94,7 @@ class Search:
     workers: int = 2
     tell: Tell = lambda _what, _done, _all: None
     _notes: list[str] = field(default_factory=list[str])
-    _pool: TracePool = field(init=False)
+    _gpu: Gpu = field(init=False)
     _tried: int = 0
 
     def run(self, places: Sequence[Servers]) -> Found:
@@ -125,8 +124,8 @@ class Search:
         options: list[Option] = []
         for kind in dict.fromkeys(self._kind(one.gpu) for one in servers):
             own = [one for one in servers if self._kind(one.gpu) == kind]
-            with TracePool(own[0].gpu, self.workers) as self._pool:
-                options += self._trace_finalists(self._sketch(own, kind))
+            self._gpu = own[0].gpu
+            options += self._trace_finalists(self._sketch(own, kind))
         return options
 
     # ------------------------------------------------------------------ estimates
@@ -193,11 +192,10 @@ class Search:
         layers = self.family.layers or 0
         for place in places:
             for sketch in sketches:
-                times: list[float] = []
-                for micro, accumulation in shapes(sketch.layout, self.goal.global_batch):
-                    self._tried += 1
-                    seconds = sketch.seconds(layers, micro, accumulation, place.roofline, place.given)
-                    times.append(seconds)
+                sizes = shapes(sketch.layout, self.goal.global_batch)
+                times = sketch.seconds(layers, sizes, place.roofline, place.given)
+                self._tried += len(sizes)
+                for (micro, accumulation), seconds in zip(sizes, times, strict=True):
                     if sketch.device_bytes(layers, micro) <= SLACK * place.servers.gpu.memory_bytes:
                         shape = Shape(sketch.checkpointing, micro, accumulation, kind[0])
                         place.candidates.append(_Candidate(sketch, shape, seconds))
@@ -220,7 +218,7 @@ class Search:
             else:
                 found[index][corner] = reply.traces
         return [
-            None if index in failed else make_sketch(layout, found[index], checkpointing, self._pool.gpu)
+            None if index in failed else make_sketch(layout, found[index], checkpointing, self._gpu)
             for index, (layout, checkpointing) in enumerate(wanted)
         ]
 
@@ -303,7 +301,7 @@ class Search:
     def _trace(self, wanted: Sequence[tuple[Layout, Shape, int]], what: str) -> list[Reply]:
         jobs = [(self.family.source(layout, shape, depth or None), layout) for layout, shape, depth in wanted]
         count = iter(range(1, len(jobs) + 1))
-        return self._pool.trace(jobs, done=lambda _: self.tell(what, next(count), len(jobs)))
+        return trace_all(jobs, self._gpu, workers=self.workers, done=lambda: self.tell(what, next(count), len(jobs)))
 
 
 def best_precision(gpu: Gpu) -> Precision:

@@ -241,6 +241,10 @@ class Trace:
         ]
         return replace(self, events=events)
 
+    def with_accumulation(self, micro_batches: int) -> Trace:
+        """The same step with another number of micro-batches: those after the traced ones repeat them."""
+        return replace(self, facts=replace(self.facts, accumulation=micro_batches))
+
     def sort_releases(self) -> None:
         """Put releases with no allocation between them in the order of their allocations.
 

@@ -7,7 +7,7 @@ import importlib
 import os
 import pickle
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -134,6 +134,36 @@ def trace(
     if traced != layout:
         traces = [one.with_ranks(traced.replicate, layout.replicate) for one in traces]
     return Reply(traces, None)
+
+
+def trace_all(
+    jobs: Sequence[tuple[Source, Layout]],
+    gpu: Gpu,
+    *,
+    workers: int = 2,
+    timeout: float = 3600,
+    done: Callable[[], None] = lambda: None,
+) -> list[Reply]:
+    """Trace many workloads, each with all its stages in a process of its own.
+
+    Unlike `trace` it raises nothing: a mistake of the user is a failure of that job alone.
+
+    Args:
+        jobs: How to make each workload, and its layout.
+        gpu: The planned GPU.
+        workers: Processes at once.
+        timeout: Seconds after which a process is given up.
+        done: Called after each job, from another thread.
+    """
+
+    def one(job: tuple[Source, Layout]) -> Reply:
+        source, layout = job
+        reply = _run(_request(source, layout, gpu, stages_to_trace(layout), steps=2, full=False), timeout)
+        done()
+        return reply
+
+    with ThreadPoolExecutor(max_workers=max(1, workers)) as threads:
+        return list(threads.map(one, jobs))
 
 
 def _traced_layout(layout: Layout) -> Layout:
