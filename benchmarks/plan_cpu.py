@@ -18,8 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from common import Figure, machine, report
 from plan_cpu_time import time_rows
@@ -28,6 +27,8 @@ from plan_cpu_train import Case, Ranks
 from stoker.plan.allocator import add_up
 from stoker.plan.layout import parse_layout
 from stoker.plan.trace.run import Source, trace
+
+HERE = Path(__file__).resolve().parent
 
 SIZES = {
     "cnn": (2, 4, 8),
@@ -101,7 +102,8 @@ def _memory_line(row: Row) -> str:
 
 
 def _time_line(row: Row) -> str:
-    return f"{row['model']:14} measured {row['measured_ms']:7.1f} ms  predicted {row['predicted_ms']:7.1f}  {row['error']:+.0%}"
+    times = f"measured {row['measured_ms']:7.1f} ms  predicted {row['predicted_ms']:7.1f}"
+    return f"{row['model']:14} {times}  {row['error']:+.0%}"
 
 
 def figures(memory: list[Row], times: list[Row]) -> list[Figure]:

@@ -6,6 +6,7 @@ most cases do.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import multiprocessing
@@ -14,7 +15,7 @@ import socket
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,11 +94,10 @@ def _serve(rank: int, port: int, orders: Any, results: Any) -> None:
     import torch
     import torch.distributed as dist
 
-    from stoker.train.host_memory import keep_freed_memory
+    from stoker.host.malloc import keep_freed_memory
 
     torch.set_num_threads(1)
     keep_freed_memory()  # as `stoker train` does
-    count_on_all_threads()
     sys.path.insert(0, str(HERE))
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     dist.init_process_group("gloo", rank=rank, world_size=2)
@@ -110,8 +110,9 @@ def _serve(rank: int, port: int, orders: Any, results: Any) -> None:
         gc.collect()
 
 
-def count_on_all_threads() -> None:
-    """Let torch keep count of tensor memory on every thread.
+@contextlib.contextmanager
+def counted_on_all_threads() -> Generator[None]:
+    """Let torch keep count of tensor memory on every thread; not while time is measured, for it takes some.
 
     The profiler turns the count on only for threads that it follows. Gloo's threads often hold the last reference
     to what they gathered or reduced: their releases would be missed, and the sum would grow without bound.
@@ -119,20 +120,26 @@ def count_on_all_threads() -> None:
     import torch
 
     library = ctypes.CDLL(str(Path(torch.__path__[0]) / "lib" / "libc10.so"))
-    ctypes.c_bool.in_dll(library, "FLAGS_caffe2_report_cpu_memory_usage").value = True
+    switch = ctypes.c_bool.in_dll(library, "FLAGS_caffe2_report_cpu_memory_usage")
+    switch.value = True
+    try:
+        yield
+    finally:
+        gc.collect()
+        switch.value = False
 
 
 def train_memory(case: Case) -> int:
     """Most bytes of tensors in a training step, the model's own included.
 
-    Of several ranks the median step counts: a thread of gloo that is late to run holds what it has sent for a
+    Of FSDP2 the median step counts: a thread of gloo that is late to run holds what it has sent for a
     moment longer, in a step here and there, and how late depends on what else the machine does.
     """
     from torch.profiler import ProfilerActivity, profile, record_function
 
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+    with counted_on_all_threads(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         step = prepare(case)
-        for number in range(2 if case.ranks == 1 else 4):
+        for number in range(6 if case.layout.startswith("fsdp2") else 2):
             with record_function(f"training step {number}"):
                 step()
         del step
@@ -143,10 +150,8 @@ def train_memory(case: Case) -> int:
 def train_time(case: Case, steps: int = 9) -> float:
     """Median seconds of a step. One thread each: CPU time, so that what others do does not count."""
     step = prepare(case)
-    times = []
-    for _ in range(steps):
-        times.append(step())
-    return statistics.median(times[2:])
+    times = [step() for _ in range(steps)]
+    return statistics.median(times[2:])  # the first create the optimizer's state and pick kernels
 
 
 def prepare(case: Case) -> Callable[[], float]:

@@ -62,12 +62,11 @@ def test_the_measure_counts_what_other_threads_release(benchmark) -> None:
     """A tensor released by a thread without a profiler is not counted on."""
     import threading
 
-    from plan_cpu_train import _peaks, count_on_all_threads
+    from plan_cpu_train import _peaks, counted_on_all_threads
     from torch.profiler import ProfilerActivity, profile, record_function
 
-    count_on_all_threads()
     held = []
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+    with counted_on_all_threads(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         layer = nn.Linear(4, 4)
         for number in range(3):
             with record_function(f"training step {number}"):
