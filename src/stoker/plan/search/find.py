@@ -229,10 +229,8 @@ class Search:
         depths = [0]
         if self.family.layers is not None:
             stages = layout.pipeline
-            least = 2 if layout.shard > 1 and stages == 1 else 1  # FSDP2 treats the last block unlike the others
-            depths = [depth * stages for depth in (least, least + 1) if depth * stages <= self.family.layers] or [
-                stages
-            ]
+            # a single block is not known for one that repeats, and FSDP2 treats the last one unlike the others
+            depths = [depth * stages for depth in (2, 3) if depth * stages <= self.family.layers] or [stages]
         return [(depth, size) for depth in depths for size in sorted({sizes[0], sizes[-1]})]
 
     def _corner_shape(
