@@ -1,220 +1,185 @@
-"""The planner against this machine's CPU: predicted and measured peak of tensor memory, and step time.
+"""The planner against this machine's CPU: predicted and measured peak of tensor memory, and time of a step.
 
-Every case is really trained for two steps; the measured peak comes from the profiler's record of every
-allocation and release. The prediction traces the same model in CPU mode.
+Ten models, three sizes of the batch, with and without checkpointing, on one rank and on two over gloo with DDP and
+FSDP2. Every case is really trained; the measured peak is what torch counts of its allocations. The prediction
+traces the same model in CPU mode. Step times are predicted after `stoker plan calibrate` on this machine.
 
-    python benchmarks/plan_cpu.py [--json] [--quick] [--time]
+    python benchmarks/plan_cpu.py [--json] [--part memory|time|all] [--quick] [--only WORDS] [--markdown FILE]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
-import os
-import platform
 import statistics
 import sys
-import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from common import Figure, machine, report
+from plan_cpu_time import time_rows
+from plan_cpu_train import Case, Ranks
+
+from stoker.plan.allocator import add_up
+from stoker.plan.layout import parse_layout
+from stoker.plan.trace.run import Source, trace
 
 HERE = Path(__file__).resolve().parent
-MODELS = ("cnn", "wide_cnn", "transformer", "lstm", "recommender", "detector")
+
+SIZES = {
+    "cnn": (2, 4, 8),
+    "wide_cnn": (2, 4, 12),
+    "transformer": (1, 2, 6),
+    "lstm": (2, 8, 16),
+    "recommender": (64, 256, 1024),
+    "detector": (1, 2, 6),
+    "vision": (2, 4, 12),
+    "segmenter": (1, 2, 4),
+    "speech": (2, 4, 12),
+    "tabular": (32, 128, 1024),
+}
+"""Samples per rank of each model of `plan_models.py`."""
+
+WHAT = {
+    "cnn": "ResNet-18",
+    "wide_cnn": "MobileNetV3-small",
+    "transformer": "decoder, 4 layers",
+    "lstm": "2 LSTM layers",
+    "recommender": "8 embedding tables",
+    "detector": "one-stage detector",
+    "vision": "vision transformer",
+    "segmenter": "U-Net",
+    "speech": "dilated 1D convolutions",
+    "tabular": "residual MLP",
+}
+
+Row = dict[str, Any]
 
 
-def cases(quick: bool):
-    """(model, micro-batch, checkpointing, layout)."""
-    sizes = {
-        "cnn": (4, 16),
-        "wide_cnn": (4, 16),
-        "transformer": (2, 8),
-        "lstm": (4, 16),
-        "recommender": (64, 512),
-    }
-    sizes["detector"] = (2, 6)
-    for model in MODELS:
-        for size in sizes[model][:1] if quick else sizes[model]:
-            yield model, size, "none", "single"
-            if model in ("cnn", "transformer", "wide_cnn"):
-                yield model, size, "full", "single"
-        for layout in ("ddp=2", "fsdp2=2"):
-            yield model, sizes[model][0], "none", layout
-    yield "transformer", 4, "full", "fsdp2=2"
+def cases(quick: bool) -> Iterator[Case]:
+    """The whole matrix; with `quick` only the middle size of each model."""
+    for model, sizes in SIZES.items():
+        for size in sizes[1:2] if quick else sizes:
+            for layout in ("single", "ddp=2", "fsdp2=2"):
+                for checkpointing in ("none", "full"):
+                    yield Case(model, size, checkpointing, layout)
 
 
-def build(model: str, size: int):
-    sys.path.insert(0, str(HERE))
-    import plan_models
-
-    return getattr(plan_models, model)(micro_batch=size)
-
-
-def train(rank: int, world: int, case: tuple, port: int, queue, steps: int, profile: bool) -> None:
-    """Train really, in this process; put the peak bytes, or the seconds per step, in the queue."""
-    import torch
-
-    torch.set_num_threads(1)
-    model_name, size, checkpointing, layout = case
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    if world > 1:
-        import torch.distributed as dist
-
-        dist.init_process_group("gloo", rank=rank, world_size=world)
-    from torch.profiler import ProfilerActivity, record_function
-
-    context = torch.profiler.profile(activities=[ProfilerActivity.CPU], profile_memory=True) if profile else None
-    if context:
-        context.__enter__()
-    model, inputs, loss_of = build(model_name, size)
-    model.train()
-    if checkpointing == "full":
-        from stoker.plan.trace.apply import apply_checkpointing
-
-        apply_checkpointing(model, "full")
-    if layout.startswith("ddp"):
-        model = torch.nn.parallel.DistributedDataParallel(model)
-    elif layout.startswith("fsdp2"):
-        from torch.distributed.device_mesh import init_device_mesh
-
-        from stoker.plan.layout import parse_layout
-        from stoker.plan.trace.apply import shard
-
-        shard(model, init_device_mesh("cpu", (world,)), parse_layout(layout), "fp32")
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=False)
-    shapes = [(t.shape, t.dtype) for t in (inputs if isinstance(inputs, tuple) else (inputs,))]
-    del inputs
-    times = []
-    with record_function("training steps"):
-        for _ in range(steps):
-            # the batch is made anew in every step, as by a data loader
-            inputs = [torch.ones(shape, dtype=dtype) for shape, dtype in shapes]
-            started = time.process_time()  # one thread: CPU time, so that other work does not count
-            output = model(*inputs)
-            loss = loss_of(output)
-            del output
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            del loss, inputs
-            times.append(time.process_time() - started)
-    if context:
-        context.__exit__(None, None, None)
-        queue.put((rank, _peak(context)))
-    else:
-        queue.put((rank, statistics.median(times[1:])))
-    if world > 1:
-        import torch.distributed as dist
-
-        dist.barrier()
-        dist.destroy_process_group()
-
-
-def _peak(profile) -> int:
-    events = profile.profiler.kineto_results.events()
-    start = min(e.start_ns() for e in events if e.name() == "training steps")
-    total = peak = 0
-    for event in sorted((e for e in events if e.name() == "[memory]"), key=lambda e: e.start_ns()):
-        total += event.nbytes()
-        if event.start_ns() >= start:
-            peak = max(peak, total)
-    return peak
-
-
-def measure(case: tuple, port: int, *, steps: int = 2, profile: bool = True) -> float:
-    """Peak bytes of the rank that needs most, or seconds per step."""
-    world = int(case[3].partition("=")[2] or 1)
-    context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    ranks = [
-        context.Process(target=train, args=(rank, world, case, port, queue, steps, profile)) for rank in range(world)
-    ]
-    for rank in ranks:
-        rank.start()
-    results = [queue.get(timeout=300) for _ in ranks]
-    for rank in ranks:
-        rank.join(60)
-    return max(value for _, value in results)
-
-
-def predict(case: tuple):
+def predict(case: Case) -> Any:
     """Trace of one case in CPU mode."""
-    from stoker.plan.layout import parse_layout
-    from stoker.plan.trace.run import Source, trace
-
-    model, size, checkpointing, layout = case
-    target = f"{HERE / 'plan_models.py'}:{model}"
-    changes = {"precision": "fp32", "checkpointing": checkpointing}
-    source = Source("stoker.plan.workload:load_workload", {"target": target, "micro_batch": size}, changes)
-    reply = trace(source, parse_layout(layout), None)
+    target = f"{HERE / 'plan_models.py'}:{case.model}"
+    changes = {"precision": "fp32", "checkpointing": case.checkpointing}
+    source = Source("stoker.plan.workload:load_workload", {"target": target, "micro_batch": case.size}, changes)
+    reply = trace(source, parse_layout(case.layout), None)
     if reply.failure:
-        raise RuntimeError(f"{reply.failure.message}\n{reply.failure.detail}")
+        raise RuntimeError(f"{case}: {reply.failure.message}\n{reply.failure.detail}")
     return reply.traces[0]
 
 
-def peak_of(trace) -> int:
-    """Most bytes in use, as the CPU allocator is asked for them."""
-    total = peak = 0
-    sizes = {}
-    for key, nbytes, _ in trace.memory:
-        if nbytes:
-            sizes[key] = nbytes
-            total += nbytes
-            peak = max(peak, total)
+def memory_rows(wanted: list[Case], *, quiet: bool) -> list[Row]:
+    """Predicted and measured peak of every case, in MiB."""
+    rows: list[Row] = []
+    with Ranks() as ranks, ThreadPoolExecutor(1) as pool:
+        planned = pool.map(lambda case: add_up(predict(case).memory).peak_allocated, wanted)
+        measured = map(ranks.peak_bytes, wanted)
+        for case, is_bytes, plan_bytes in zip(wanted, measured, planned, strict=True):
+            sizes = {"measured_mib": is_bytes / 2**20, "predicted_mib": plan_bytes / 2**20}
+            rows.append({**case._asdict(), **sizes, "error": plan_bytes / is_bytes - 1})
+            if not quiet:
+                print(_memory_line(rows[-1]), flush=True)
+    return rows
+
+
+def _memory_line(row: Row) -> str:
+    name = f"{row['model']} {row['size']} {row['checkpointing']} {row['layout']}"
+    return (
+        f"{name:36} measured {row['measured_mib']:7.1f} MiB  predicted {row['predicted_mib']:7.1f}  {row['error']:+.2%}"
+    )
+
+
+def _time_line(row: Row) -> str:
+    times = f"measured {row['measured_ms']:7.1f} ms  predicted {row['predicted_ms']:7.1f}"
+    return f"{row['model']:14} {times}  {row['error']:+.0%}"
+
+
+def figures(memory: list[Row], times: list[Row]) -> list[Figure]:
+    """What the rows come to."""
+    found: list[Figure] = []
+    if memory:
+        errors = [abs(row["error"]) for row in memory]
+        share = sum(error <= 0.03 for error in errors) / len(errors)
+        found += [
+            Figure("CPU memory within 3 %", share, "fraction", 1.0),
+            Figure("CPU memory worst error", max(errors), "fraction", 0.03, higher_is_better=False),
+            Figure("CPU memory cases", float(len(errors)), "cases"),
+        ]
+    if times:
+        errors = [abs(row["error"]) for row in times]
+        median = statistics.median(errors)
+        found += [
+            Figure("CPU step time median error", median, "fraction", 0.2, higher_is_better=False),
+            Figure("CPU step time worst error", max(errors), "fraction", higher_is_better=False),
+        ]
+    return found
+
+
+def markdown(memory: list[Row], times: list[Row]) -> str:
+    """One row per model, for the documentation."""
+    lines = [
+        "| model | cases | memory: median error | worst | step measured | predicted | error |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    timed = {row["model"]: row for row in times}
+    for model in dict.fromkeys(row["model"] for row in (*memory, *times)):
+        errors = [row["error"] for row in memory if row["model"] == model]
+        cells = [f"{model} ({WHAT[model]})", str(len(errors))]
+        if errors:
+            worst = max(errors, key=abs)
+            cells += [f"{statistics.median(map(abs, errors)):.2%}", f"{worst:+.1%}"]
         else:
-            total -= sizes.pop(key)
-    return peak
+            cells += ["", ""]
+        if row := timed.get(model):
+            cells += [f"{row['measured_ms']:.1f} ms", f"{row['predicted_ms']:.1f} ms", f"{row['error']:+.0%}"]
+        else:
+            cells += ["", "", ""]
+        lines.append("| " + " | ".join(cells).replace("%", " %") + " |")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
+    """Run the parts asked for and print what came of them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--quick", action="store_true", help="one batch size per model")
-    parser.add_argument("--only", default="")
+    parser.add_argument("--part", choices=("memory", "time", "all"), default="all")
+    parser.add_argument("--quick", action="store_true", help="memory with one batch size per model")
+    parser.add_argument("--only", default="", help="cases with this in their name, such as 'cnn' or 'full fsdp2'")
+    parser.add_argument("--rows", type=Path, help="also write every row to this file as JSON")
+    parser.add_argument("--markdown", type=Path, help="also write a table by model to this file")
+    parser.add_argument("--from-rows", type=Path, nargs="*", default=[], help="take rows from such files, run nothing")
     arguments = parser.parse_args()
-    errors, rows = [], []
-    for number, case in enumerate(cases(arguments.quick)):
-        if arguments.only and arguments.only not in " ".join(map(str, case)):
-            continue
-        measured = measure(case, 29600 + number)
-        predicted = peak_of(predict(case))
-        error = predicted / measured - 1
-        errors.append(abs(error))
-        rows.append(
-            {
-                "case": case,
-                "measured_mib": measured / 2**20,
-                "predicted_mib": predicted / 2**20,
-                "error": error,
-            }
-        )
-        if not arguments.json:
-            name = " ".join(map(str, case))
-            print(
-                f"{name:45} measured {measured / 2**20:8.1f} MiB  predicted {predicted / 2**20:8.1f} MiB  {error:+.1%}",
-                flush=True,
-            )
-    within = sum(error <= 0.03 for error in errors) / len(errors)
-    figures = [
-        {
-            "name": "CPU memory within 3 %",
-            "value": within,
-            "unit": "fraction",
-            "goal": 1.0,
-            "higher_is_better": True,
-        },
-        {
-            "name": "CPU memory worst error",
-            "value": max(errors),
-            "unit": "fraction",
-            "goal": 0.03,
-            "higher_is_better": False,
-        },
-    ]
-    if arguments.json:
-        machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count()}
-        print(json.dumps({"machine": machine, "figures": figures, "rows": rows}, indent=1))
-    else:
-        print(f"{len(errors)} cases, {within:.0%} within 3 %, worst {max(errors):.1%}")
+    memory: list[Row] = []
+    times: list[Row] = []
+    for file in arguments.from_rows:
+        kept = json.loads(file.read_text())
+        memory, times = memory or kept["memory"], times or kept["times"]
+    if not arguments.from_rows:
+        wanted = [case for case in cases(arguments.quick) if arguments.only in " ".join(map(str, case))]
+        if arguments.part != "time":
+            memory = memory_rows(wanted, quiet=arguments.json)
+        if arguments.part != "memory":
+            middle = {case.model: Case(case.model, SIZES[case.model][1], "none", "single") for case in wanted}
+            times = time_rows({case: predict(case) for case in middle.values()})
+            if not arguments.json:
+                print("\n".join(map(_time_line, times)))
+    if arguments.rows:
+        arguments.rows.write_text(json.dumps({"memory": memory, "times": times}, indent=1))
+    if arguments.markdown:
+        arguments.markdown.write_text(markdown(memory, times))
+    report(figures(memory, times), machine("torch"), as_json=arguments.json)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ LLAMA_405B = {
 RESNET = ["memory", "resnet50", "--gpu", "A100 80GB", "--micro-batch", "256", "--precision", "bf16"]
 MOST_MEMORY = 8 * 1024
 """MiB of a small machine."""
-EVERY = 0.25
+EVERY = 0.5
 """Seconds between two looks at the memory."""
 
 

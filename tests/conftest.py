@@ -8,5 +8,9 @@ from hypothesis import settings
 # Runs that tests train are no runs of this machine; a monitor on it must not see them.
 os.environ["STOKER_RUNS"] = tempfile.mkdtemp(prefix="stoker-runs-")
 
+# Compute threads that spin while they wait take the cores from the tests beside them, up to forty times as long.
+# Read when torch is imported, here and in the processes that tests start.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 settings.register_profile("stoker", deadline=None)  # a busy machine is no fault of the code
 settings.load_profile("stoker")

@@ -81,5 +81,5 @@ def test_a_trace_shows_state_checkpointing_and_ddp(loaded) -> None:
     assert not list(plain.collectives())
     assert {one.op for one in spare.collectives()} == {"all_reduce"}
     assert sum(one.nbytes for one in spare.collectives()) == spare.parameter_bytes
-    per_sample = plain.flops() / 64
-    assert spare.flops() / 32 > 1.2 * per_sample  # computes the blocks again
+    again = 4 * 2 * 64 * 256  # the first layer of each block; for the second its input is enough, and torch stops there
+    assert spare.flops() / 32 == pytest.approx(plain.flops() / 64 + again, rel=0.01)

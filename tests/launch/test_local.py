@@ -77,6 +77,8 @@ MODULE = """
 import os, pathlib, sys, time
 rank = int(os.environ["RANK"])
 pathlib.Path(sys.argv[1], f"rank{rank}").write_text(os.environ["OMP_NUM_THREADS"] + " " + os.environ["WORLD_SIZE"])
+while not all(pathlib.Path(sys.argv[1], f"rank{other}").exists() for other in (0, 1)):
+    time.sleep(0.01)  # nobody ends before the other has begun
 if sys.argv[2 + rank] == "kill":
     os.kill(os.getpid(), 9)
 if sys.argv[2 + rank] == "wait":

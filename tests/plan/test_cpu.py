@@ -45,7 +45,7 @@ def test_a_kept_profile_is_not_measured_again(tmp_path) -> None:
 
     key = hashlib.sha256(f"Some Processor 3 {metadata.version('torch')}".encode()).hexdigest()[:16]
     (tmp_path / "stoker").mkdir()
-    PROFILE.save(tmp_path / "stoker" / f"cpu-{key}.json")
+    PROFILE.save(tmp_path / "stoker" / f"cpu-operators-{key}.json")
     assert kept_profile("Some Processor", 3, say=said.append, environ=environ) == PROFILE
     assert said == []
 

@@ -164,7 +164,7 @@ def calibrate(
     output: Annotated[Path, typer.Option("--output", "-o", help="Profile file to write.")] = Path("profile.json"),
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cuda",
 ) -> None:
-    """Time some thirty operators on this machine; the file replaces the table of efficiencies."""
+    """Time operators on this machine; the file replaces the table of efficiencies."""
     from stoker.plan.calibrate import measure
 
     profile = measure(device)

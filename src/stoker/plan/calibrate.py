@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from stoker.errors import UserError
+from stoker.host.malloc import keep_freed_memory
 from stoker.plan.hardware import Fraction, Gpu
+from stoker.plan.measured import Measured, Timed
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class Sample:
         flops: Of one call.
         nbytes: Read and written by one call.
         seconds: Median of one call.
+        name: The operator as in `stoker.plan.trace.log.Op`, where it was timed by itself.
+        shape: As in `stoker.plan.trace.log.Cost`.
     """
 
     kind: str
@@ -31,6 +35,8 @@ class Sample:
     flops: float
     nbytes: float
     seconds: float
+    name: str = ""
+    shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,11 +61,6 @@ class Profile:
         """Bytes per second of large elementwise operators: the median."""
         rates = [s.nbytes / s.seconds for s in self.samples if s.kind == "elementwise" and s.nbytes > 1 << 22]
         return statistics.median(rates)
-
-    def bandwidth_of(self, kind: str) -> float | None:
-        """Bytes per second of a kind that memory binds; None if it was not measured."""
-        rates = [s.nbytes / s.seconds for s in self.samples if s.kind == kind and s.nbytes]
-        return statistics.median(rates) if rates else None
 
     def overhead(self) -> float:
         """Seconds of an operator on almost nothing, by the operators of a long chain forward and backward."""
@@ -90,25 +91,22 @@ def read_profile(path: Path) -> Profile:
     """
     try:
         raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return Profile(raw["device"], tuple(Sample(**sample) for sample in raw["samples"]))
+        samples = (Sample(**sample) for sample in raw["samples"])
+        return Profile(raw["device"], tuple(replace(sample, shape=tuple(sample.shape)) for sample in samples))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is no profile of `stoker plan calibrate`: {error}") from None
 
 
 def cpu_as_gpu(profile: Profile) -> Gpu:
-    """A CPU in the planner's terms, every peak as measured."""
+    """A CPU in the planner's terms, every peak as measured, and every operator as timed by itself."""
     plain = profile.rate("gemm", "float32") or 1e10
-    conv = profile.rate("conv", "float32") or plain
-    depthwise = profile.rate("depthwise_conv", "float32") or plain / 4
-    backward = profile.rate("conv_backward", "float32") or conv
-    depthwise_backward = profile.rate("depthwise_conv_backward", "float32") or depthwise
-    overhead_us = profile.overhead() * 1e6
+    operators = [s for s in profile.samples if s.name and s.kind != "around"]
+    named = [Timed(s.name, s.kind, s.flops, s.nbytes, s.shape, s.seconds) for s in operators]
+    around = {s.name: s.seconds / s.flops for s in profile.samples if s.kind == "around"}
     measured: Mapping[str, float] = {
-        "memory": 1.0, "gemm_fp32": 1.0, "gemm": 1.0, "conv": conv / plain, "grouped_conv": conv / plain,
-        "conv_backward": backward / plain, "depthwise_conv_backward": depthwise_backward / plain,
-        "depthwise_conv": depthwise / plain, "rnn": 0.5, "attention": 0.5, "attention_backward": 0.5,
-        "memory_norm": (profile.bandwidth_of("norm") or profile.bandwidth()) / profile.bandwidth(),
-        "kernel_us": overhead_us, "launch_us": 0.0, "foreach_us": 0.0,
+        "memory": 1.0, "gemm_fp32": 1.0, "gemm": 1.0, "conv": 1.0, "grouped_conv": 1.0, "depthwise_conv": 0.25,
+        "rnn": 0.5, "attention": 0.5, "attention_backward": 0.5,
+        "kernel_us": profile.overhead() * 1e6, "launch_us": 0.0, "foreach_us": 0.0,
     }  # fmt: skip
     efficiency = {n: Fraction(v, 0.9 * v, 1.1 * v, f"measured on {profile.device}") for n, v in measured.items()}
     return Gpu(
@@ -123,11 +121,14 @@ def cpu_as_gpu(profile: Profile) -> Gpu:
         fabric="gloo",
         efficiency=efficiency,
         source=f"measured on {profile.device}",
+        measured=Measured(named, around) if named else None,
     )
 
 
 def measure(device: str) -> Profile:
-    """Time about thirty shapes on `cpu` or `cuda`.
+    """Time some twenty shapes on `cuda`, or some hundreds of small operators on `cpu`.
+
+    A CPU is timed as `stoker train` uses it: this process keeps the memory it has freed from here on.
 
     Raises:
         UserError: If there is no such device.
@@ -139,11 +140,28 @@ def measure(device: str) -> Profile:
     if device not in ("cpu", "cuda"):
         raise UserError(f"--device {device} is not known: write cpu or cuda")
     name = torch.cuda.get_device_name() if device == "cuda" else f"CPU with {torch.get_num_threads()} threads"
-    samples = [replace(sample, seconds=_time(call, device)) for sample, call in _cases(device)]
+    if device == "cpu":
+        keep_freed_memory()
+        return Profile(name, tuple(_cpu_samples()))
+    samples = [replace(sample, seconds=_time(call, device)) for sample, call in _gpu_cases()]
     return Profile(name, tuple(samples))
 
 
-def _time(call: Callable[[], Any], device: str) -> float:
+def _cpu_samples() -> Iterator[Sample]:
+    from stoker.plan.calibrate_cpu import around, calls, parts
+
+    yield Sample("overhead", "float32", float(_CHAIN * 2), 0.0, _time(_chain("cpu"), "cpu"))
+    for phase, part in parts().items():
+        seconds, operators = around(part, lambda run: _time(run, "cpu", span=0.02))
+        yield Sample("around", "float32", float(operators), 0.0, seconds, phase)
+    for call in calls():
+        cost = call.cost
+        seconds = _time(call.run, "cpu", span=0.01, rounds=3)
+        yield Sample(cost.kind, cost.dtype, cost.flops, cost.read + cost.written, seconds, call.name, cost.shape)
+
+
+def _time(call: Callable[[], Any], device: str, *, span: float = 0.04, rounds: int = 5) -> float:
+    """Seconds of one call: the median of some rounds that take about `span` seconds each."""
     import torch
 
     # the time of one thread is its CPU time: what others do on the machine does not count
@@ -158,67 +176,34 @@ def _time(call: Callable[[], Any], device: str) -> float:
         return (clock() - started) / repeats
 
     once(2)
-    repeats = max(1, min(200, int(0.04 / max(once(1), 1e-7))))
-    return statistics.median(once(repeats) for _ in range(5))
+    repeats = max(1, min(200, int(span / max(once(1), 1e-7))))
+    return statistics.median(once(repeats) for _ in range(rounds))
 
 
-def _cases(device: str) -> list[tuple[Sample, Callable[[], Any]]]:
+def _gpu_cases() -> list[tuple[Sample, Callable[[], Any]]]:
     import torch
     from torch.nn import functional as F
 
-    big = device == "cuda"
     made: list[tuple[Sample, Callable[[], Any]]] = []
 
     def add(kind: str, dtype: torch.dtype, flops: float, nbytes: float, call: Callable[[], Any]) -> None:
         made.append((Sample(kind, str(dtype).removeprefix("torch."), flops, nbytes, 0.0), call))
 
-    types = (torch.float32, torch.bfloat16) if big else (torch.float32,)
-    for dtype in types:
+    for dtype in (torch.float32, torch.bfloat16):
         for m, n, k in _GEMMS:
-            scale = 4 if big else 1
-            a = torch.randn(m * scale, k * scale, device=device, dtype=dtype)
-            b = torch.randn(k * scale, n * scale, device=device, dtype=dtype)
-            add("gemm", dtype, 2.0 * m * n * k * scale**3, 0.0, lambda a=a, b=b: a @ b)
+            a = torch.randn(m, k, device="cuda", dtype=dtype)
+            b = torch.randn(k, n, device="cuda", dtype=dtype)
+            add("gemm", dtype, 2.0 * m * n * k, 0.0, lambda a=a, b=b: a @ b)
     for count in (16, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24):
-        x = torch.randn(count, device=device)
-        y = torch.randn(count, device=device)
+        x = torch.randn(count, device="cuda")
+        y = torch.randn(count, device="cuda")
         add("elementwise", torch.float32, float(count), 12.0 * count, lambda x=x, y=y: x + y)
         add("elementwise", torch.float32, float(count), 8.0 * count, lambda x=x: torch.relu(x))
-    for channels, size in ((16, 48), (64, 24), (256, 12)):
-        image = torch.randn(8, channels, size, size, device=device, requires_grad=True)
-        norm = torch.nn.BatchNorm2d(channels, device=device)
-        # forward reads twice and writes once, backward reads two tensors twice and writes one
-        add("norm", torch.float32, 0.0, 8.0 * 4 * image.numel(), lambda i=image, n=norm: n(i).backward(i))
-    add("overhead", torch.float32, float(_CHAIN * 2), 0.0, _chain(device))
-    for channels, size in ((32, 48), (64, 24), (128, 12), (256, 6)):
-        image = torch.randn(32 if big else 8, channels, size, size, device=device)
-        for groups, kind in ((1, "conv"), (channels, "depthwise_conv")):
-            weight = torch.randn(channels, channels // groups, 3, 3, device=device)
-            flops = 2.0 * image.numel() * 9 * channels / groups
-            _add_convolution(add, kind, flops, image, weight, groups)
-    if big:
-        heads = torch.randn(4, 16, 2048, 128, device=device, dtype=torch.bfloat16)
-        flops = 4.0 * 4 * 16 * 2048 * 2048 * 128
-        add("attention", torch.bfloat16, flops, 0.0, lambda h=heads: F.scaled_dot_product_attention(h, h, h))
+    add("overhead", torch.float32, float(_CHAIN * 2), 0.0, _chain("cuda"))
+    heads = torch.randn(4, 16, 2048, 128, device="cuda", dtype=torch.bfloat16)
+    flops = 4.0 * 4 * 16 * 2048 * 2048 * 128
+    add("attention", torch.bfloat16, flops, 0.0, lambda h=heads: F.scaled_dot_product_attention(h, h, h))
     return made
-
-
-def _add_convolution(add: Callable[..., None], kind: str, flops: float, image: Any, weight: Any, groups: int) -> None:
-    """Forward and backward pass of one convolution; the backward pass makes both gradients."""
-    import torch
-    from torch.nn import functional as F
-
-    backward = torch.ops.aten.convolution_backward
-    gradient = torch.randn_like(image)
-    settings = (None, (1, 1), (1, 1), (1, 1), False, (0, 0), groups, (True, True, False))
-    add(kind, torch.float32, flops, 0.0, lambda: F.conv2d(image, weight, padding=1, groups=groups))
-    add(
-        f"{kind}_backward",
-        torch.float32,
-        2 * flops,
-        0.0,
-        lambda: backward(gradient, image, weight, *settings),
-    )
 
 
 _CHAIN = 200
@@ -240,10 +225,10 @@ def _chain(device: str) -> Callable[[], None]:
 
 
 _GEMMS = (
-    (128, 128, 128),
-    (256, 256, 256),
     (512, 512, 512),
-    (256, 1024, 256),
-    (512, 2048, 512),
-    (64, 1024, 1024),
+    (1024, 1024, 1024),
+    (2048, 2048, 2048),
+    (1024, 4096, 1024),
+    (2048, 8192, 2048),
+    (256, 4096, 4096),
 )

@@ -16,6 +16,9 @@ from stoker.host.environment import cpu_name, memory_bytes
 from stoker.plan.calibrate import Profile, cpu_as_gpu, read_profile
 from stoker.plan.hardware import GIB, Gpu
 
+_TIMED = "operators"
+"""What a kept profile has timed; one from before it did is measured again."""
+
 _MEASURE = """
 import sys
 from pathlib import Path
@@ -61,7 +64,7 @@ def kept_profile(
     """The profile of this CPU with so many threads; measured in another process where none is kept yet."""
     torch = metadata.version("torch")
     key = hashlib.sha256(f"{name} {threads} {torch}".encode()).hexdigest()[:16]
-    file = cache_folder(environ) / f"cpu-{key}.json"
+    file = cache_folder(environ) / f"cpu-{_TIMED}-{key}.json"
     if not file.exists():
         say(f"timing this CPU with {threads} thread(s), once; kept in {file}")
         file.parent.mkdir(parents=True, exist_ok=True)

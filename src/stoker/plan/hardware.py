@@ -16,6 +16,7 @@ from importlib import resources
 
 from stoker.errors import UserError
 from stoker.facts import gpus as facts
+from stoker.plan.measured import Measured
 
 GIB = 1 << 30
 
@@ -53,6 +54,7 @@ class Gpu:
         fabric: Link between GPUs of a node.
         efficiency: What is reached of each peak.
         source: Where the figures come from.
+        measured: Operators timed one by one on this very device; it prices them instead of the peaks.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Gpu:
     fabric: str
     efficiency: Mapping[str, Fraction] = field(default_factory=dict[str, Fraction])
     source: str = ""
+    measured: Measured | None = field(default=None, compare=False)
 
     @property
     def memory_bytes(self) -> int:

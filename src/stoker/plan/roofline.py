@@ -27,11 +27,11 @@ class Roofline:
     gpu: Gpu
     tf32: bool = False
     side: Side = "value"
-    _seen: dict[tuple[str, Cost], float] = field(default_factory=dict[tuple[str, Cost], float])
+    _seen: dict[tuple[str, Cost, bool], float] = field(default_factory=dict[tuple[str, Cost, bool], float])
 
     def seconds(self, op: Op) -> float:
         """Time that the kernels of an operator occupy the GPU."""
-        key = (op.name, op.cost)
+        key = (op.name, op.cost, op.phase == "optimizer")
         found = self._seen.get(key)
         if found is None:
             found = self._seen[key] = self._price(op)
@@ -51,9 +51,9 @@ class Roofline:
     def _price(self, op: Op) -> float:
         if op.name == "layout" and self._tensor_peak(op.cost._replace(kind="conv")) is None:
             return 0.0
-        own = f"memory_{op.cost.kind}"  # measured for kinds that reach less than plain elementwise operators
-        fraction = self._reached(own if own in self.gpu.efficiency else "memory")
-        moved = (op.cost.read + op.cost.written) / (fraction * self.gpu.bandwidth)
+        if self.gpu.measured is not None:
+            return self.gpu.measured.seconds(op) / self._reached("memory")
+        moved = (op.cost.read + op.cost.written) / (self._reached("memory") * self.gpu.bandwidth)
         arithmetic = op.cost.flops / self._rate(op) if op.cost.flops else 0.0
         return max(moved, arithmetic) + op.cost.kernels * self._reached("kernel_us") * 1e-6
 
@@ -76,10 +76,8 @@ class Roofline:
         return max(gemm * tile_share(op.cost.shape, self.gpu.sms, op.cost.kind), 1.0)
 
     def _share(self, op: Op) -> float:
-        """What the kind reaches relative to a matrix product; a backward pass may have its own figure."""
-        backward = f"{op.cost.kind}_backward"
-        known = op.name.endswith("_backward") and backward in self.gpu.efficiency
-        return self._reached(backward if known else op.cost.kind)
+        """What the kind reaches relative to a matrix product."""
+        return self._reached(op.cost.kind)
 
     def _tensor_peak(self, cost: Cost) -> float | None:
         """Peak of the tensor cores for the type; None where the operator runs on the fp32 units."""

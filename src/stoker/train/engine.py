@@ -20,6 +20,7 @@ from stoker.data.loader import evaluation_requests, make_loader, training_reques
 from stoker.data.order import Order, sample_seed
 from stoker.errors import RunError, UserError
 from stoker.host.environment import read_environment
+from stoker.host.malloc import hand_back_freed_memory, keep_freed_memory
 from stoker.report.html import write_report
 from stoker.train import compat
 from stoker.train.checkpoint import CheckpointStore, Progress, Saver, load_into
@@ -30,7 +31,6 @@ from stoker.train.devices import device_name
 from stoker.train.evaluate import Evaluator
 from stoker.train.export import save_weights
 from stoker.train.footprint import footprint, start_counting
-from stoker.train.host_memory import hand_back_freed_memory, keep_freed_memory
 from stoker.train.loop import Loop
 from stoker.train.memory import checkpoint_blocks
 from stoker.train.notes import notes_on

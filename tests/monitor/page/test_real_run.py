@@ -37,8 +37,8 @@ def test_a_run_is_seen_while_it_runs_and_when_it_is_killed(tmp_path: Path, expor
         f"data: {{workers: 0}}\noutput: {tmp_path / 'mine'}\nobserve: {{progress: none, tensorboard: false}}\n"
     )
     command = [sys.executable, "-m", "stoker", "train", str(tmp_path / "run.yaml"), "--processes", "1"]
-    run = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     started = exporter("--interval", 0.5)
+    run = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         until(lambda: step_of(started) > 5, 120)
         first = step_of(started)

@@ -1,67 +1,101 @@
-"""What oneDNN takes inside its recurrent layers, found out by running them once on real memory.
+"""What oneDNN takes inside its recurrent layers and convolutions, found out by running them on real memory.
 
-The fake kernel of such a layer returns an empty workspace, and packs no weights. How large both are depends on
-the build of oneDNN and on the processor: the only source is the kernel itself.
+The fake kernel of such a layer returns an empty workspace and packs no weights; that of a convolution does not
+reorder images and weights into the blocks that oneDNN wants, nor keep partial sums. How large all that is depends
+on the build of oneDNN and on the processor: the only source is the kernel itself.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 from stoker.plan.trace.torch_private import outside_fake_mode
 
-OPAQUE = frozenset(["mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"])
+RECURRENT = frozenset(["mkldnn_rnn_layer", "mkldnn_rnn_layer_backward"])
 
-Shape = tuple[tuple[int, ...], torch.dtype]
+CONVOLUTIONS = {"convolution": 1, "convolution_backward": 2}
+"""Operators, and how many of their first arguments have the images of the batch in their first dimension."""
+
+_FEW, _MORE = 2, 4
+"""Images with which a convolution is tried: what it takes for more of them grows by as much for each."""
+
+
+class Shape(NamedTuple):
+    """What decides how much memory a kernel takes for a tensor."""
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+
+    def zeros(self) -> torch.Tensor:
+        """A real tensor that looks like this."""
+        reach = 1 + sum((size - 1) * stride for size, stride in zip(self.size, self.stride, strict=True))
+        return torch.zeros(max(1, reach), dtype=self.dtype).as_strided(self.size, self.stride)
 
 
 def with_real_workspace(func: Any, args: tuple[Any, ...], out: Any) -> tuple[Any, int]:
     """What a call returns, its workspace as large as it really is, and the bytes that it takes and gives back.
 
     Args:
-        func: An operator of `OPAQUE`.
+        func: An operator of `RECURRENT`.
         args: What it was called with, on fake tensors.
         out: The fake tensors that it returned.
     """
-    asked = tuple(_shape(arg) or _frozen(arg) for arg in args)
-    shapes, inside = _run(func, asked)
+    shapes, inside = _run(func, tuple(_described(arg) for arg in args))
     own = tuple(
-        torch.empty(real[0], dtype=real[1]) if real is not None and tuple(fake.shape) != real[0] else fake
+        torch.empty(real.size, dtype=real.dtype) if real is not None and tuple(fake.shape) != real.size else fake
         for fake, real in zip(out, shapes, strict=True)
     )
     return own, inside
 
 
-def _frozen(value: Any) -> Any:
+def inside_convolution(func: Any, args: tuple[Any, ...]) -> int:
+    """Bytes that a convolution takes and gives back, beside what it returns.
+
+    Args:
+        func: An operator of `CONVOLUTIONS`.
+        args: What it was called with, on fake tensors.
+    """
+    asked = tuple(_described(arg) for arg in args)
+    images = args[0].shape[0]
+    if images <= _FEW + _MORE:
+        return _run(func, asked)[1]
+    batched = CONVOLUTIONS[func._schema.name.split("::")[1]]
+    few, more = (_run(func, _with_images(asked, batched, count))[1] for count in (_FEW, _MORE))
+    return max(0, round(more + (images - _MORE) * (more - few) / (_MORE - _FEW)))
+
+
+def _with_images(asked: tuple[Any, ...], batched: int, count: int) -> tuple[Any, ...]:
+    smaller = tuple(shape._replace(size=(count, *shape.size[1:])) for shape in asked[:batched])
+    return (*smaller, *asked[batched:])
+
+
+def _described(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return Shape(tuple(value.shape), tuple(value.stride()), value.dtype)
     return tuple(value) if isinstance(value, list) else value
-
-
-def _shape(value: Any) -> Shape | None:
-    return (tuple(value.shape), value.dtype) if isinstance(value, torch.Tensor) else None
-
-
-def _is_shape(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], torch.dtype)
 
 
 @functools.cache
 def _run(func: Callable[..., Any], asked: tuple[Any, ...]) -> tuple[tuple[Shape | None, ...], int]:
     """Shapes of what the real kernel returns, and the most bytes that it holds beside that."""
     with outside_fake_mode(), torch.enable_grad():
-        real = [torch.zeros(*arg[0], dtype=arg[1]) if _is_shape(arg) else arg for arg in asked]
+        real = [arg.zeros() if isinstance(arg, Shape) else arg for arg in asked]
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
             results = func(*real)
     total = most = 0
     for nbytes in _allocations(seen):
         total += nbytes
         most = max(most, total)
-    returned = sum(result.untyped_storage().nbytes() for result in results if isinstance(result, torch.Tensor))
-    return tuple(_shape(result) for result in results), max(0, most - returned)
+    tensors = results if isinstance(results, tuple | list) else (results,)
+    returned = sum(result.untyped_storage().nbytes() for result in tensors if isinstance(result, torch.Tensor))
+    shapes = tuple(_described(result) if isinstance(result, torch.Tensor) else None for result in tensors)
+    return shapes, max(0, most - returned)
 
 
 def _allocations(seen: Any) -> list[int]:

@@ -177,8 +177,10 @@ class Recorder(TorchDispatchMode):
             return out
         name = func._schema.name.split("::")[1]
         inside = 0
-        if self.device == "cpu" and name in cpu_kernels.OPAQUE:
+        if self.device == "cpu" and name in cpu_kernels.RECURRENT:
             out, inside = cpu_kernels.with_real_workspace(func, args, out)
+        elif self.device == "cpu" and name in cpu_kernels.CONVOLUTIONS:
+            inside = cpu_kernels.inside_convolution(func, args)
         self._add_all(out)
         self._pass_through(inside)
         if func.namespace in ("c10d", "_c10d_functional"):

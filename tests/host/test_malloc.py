@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from stoker.train.host_memory import hand_back_freed_memory, keep_freed_memory
+from stoker.host.malloc import hand_back_freed_memory, keep_freed_memory
 
 FAULTS = """
 import resource
-from stoker.train.host_memory import hand_back_freed_memory, keep_freed_memory
+from stoker.host.malloc import hand_back_freed_memory, keep_freed_memory
 import torch
 
 def faults():
