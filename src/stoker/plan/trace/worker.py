@@ -13,7 +13,6 @@ import importlib
 import json
 import os
 import pickle
-import resource
 import signal
 import sys
 import time
@@ -25,18 +24,17 @@ from typing import Any, NoReturn
 from stoker.errors import UserError
 from stoker.plan.trace.extrapolate import blocks_of_stage, from_shallow
 from stoker.plan.trace.log import Trace
+from stoker.plan.trace.resident import SMAPS, read_pages, resident
 from stoker.plan.trace.run import Failure, Reply, Request
 
 
 def serve() -> None:
     """Answer requests until the standard input ends."""
     warnings.simplefilter("ignore")
-    importlib.import_module("stoker.plan.trace.step")
-    before = _resident_bytes()
     for name in _USED:
         importlib.import_module(name)
     gc.freeze()
-    _ahead.append(_resident_bytes() - before)
+    _mapped.update(read_pages(SMAPS.read_text()).files)
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
@@ -49,16 +47,17 @@ def serve() -> None:
 
 
 _USED = (
+    "stoker.plan.trace.step",
     "torch._dynamo",
     "torch.distributed.fsdp",
     "torch.distributed.tensor",
     "torch.testing._internal.distributed.fake_pg",
     "stoker.plan.models.language",
 )
-"""What every trace would import sooner or later."""
+"""What every trace, and every program that trains, would import sooner or later."""
 
-_ahead: list[int] = []
-"""Bytes of what was imported ahead, which a program that trains may never import."""
+_mapped: dict[str, int] = {}
+"""Bytes of each file that the server had in memory before it forked."""
 
 
 def _as_child(order: dict[str, Any]) -> NoReturn:
@@ -124,7 +123,7 @@ def _traces(request: Request) -> list[Trace]:
     from stoker.plan.trace.step import trace_step
 
     workload, layout = request.source.make(), request.layout
-    resident = _resident_bytes() - sum(_ahead)
+    held = resident(_mapped, read_pages(SMAPS.read_text())) if request.device == "cpu" else 0
 
     def at_depth(depth: int, stage: int) -> Trace:
         pieces = layout.pipeline * layout.interleave
@@ -139,13 +138,8 @@ def _traces(request: Request) -> list[Trace]:
         found = from_shallow(functools.partial(at_depth, stage=stage), wanted, period)
         traces.append(at_depth(0, stage) if found is None else found)
         traces[-1].seconds = time.perf_counter() - started
-        traces[-1].resident = resident
+        traces[-1].resident = held
     return traces
-
-
-def _resident_bytes() -> int:
-    """Physical memory of this process (proc(5), statm: pages in RAM)."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def _failure(error: Exception) -> Failure:
