@@ -129,7 +129,7 @@ def judge(
         categories["activations"] -= (1 - factor) * usage.peak_reserved
     categories["collectives"] += libraries
     categories["context"] = outside
-    retries, fits_capped = _capped(requests, gpu, int(outside + libraries), options)
+    retries, fits_capped = _capped(requests, usage.peak_reserved, gpu, int(outside + libraries), options)
     verdict = verdict_of(total, gpu.memory_bytes, fits_capped=fits_capped)
     said = [*traced.facts.notes, *traced.notes]
     if compiled:
@@ -162,11 +162,14 @@ def with_workspaces(memory: Sequence[Memory], gpu: Gpu) -> list[tuple[int, int, 
 
 
 def _capped(
-    requests: Sequence[tuple[int, int, int]], gpu: Gpu, outside: int, options: Options | None
+    requests: Sequence[tuple[int, int, int]], needed: int, gpu: Gpu, outside: int, options: Options | None
 ) -> tuple[int, bool]:
     """Whether it fits once cached memory is given back when the GPU is full, and how often it is."""
+    capacity = gpu.memory_bytes - outside
+    if needed <= capacity:
+        return 0, True
     try:
-        usage = replay(requests, capacity=gpu.memory_bytes - outside, options=options)
+        usage = replay(requests, capacity=capacity, options=options)
     except OutOfMemoryError:
         return 0, False
     return usage.released_and_retried, True

@@ -128,19 +128,36 @@ def plan_speed(traces: Sequence[Trace], layout: Layout, gpu: Gpu, conditions: Co
     )
 
 
-def expected_seconds(traces: Sequence[Trace], layout: Layout, roofline: Roofline, conditions: Conditions) -> float:
-    """Step time that is expected, without its range: for comparing many layouts on one GPU."""
-    return _priced(traces, layout, roofline, conditions).seconds
+def expected_seconds(
+    traces: Sequence[Trace],
+    layout: Layout,
+    roofline: Roofline,
+    conditions: Conditions,
+    accumulations: Sequence[int],
+) -> list[float]:
+    """Step time that is expected with each number of micro-batches, without its range: to compare many layouts."""
+    network = _network(roofline.gpu, conditions)
+    timelines = [play(one, roofline, network) for one in traces]
+    return [
+        _whole([one.with_accumulation(count) for one in traces], timelines, layout, network, conditions).seconds
+        for count in accumulations
+    ]
 
 
 def _step(traces: Sequence[Trace], layout: Layout, gpu: Gpu, given: Conditions, side: Side) -> _Step:
-    return _priced(traces, layout, Roofline(gpu, tf32=traces[0].facts.precision == "tf32", side=side), given)
+    roofline = Roofline(gpu, tf32=traces[0].facts.precision == "tf32", side=side)
+    network = _network(gpu, given)
+    return _whole(traces, [play(one, roofline, network) for one in traces], layout, network, given)
 
 
-def _priced(traces: Sequence[Trace], layout: Layout, roofline: Roofline, given: Conditions) -> _Step:
-    gpu = roofline.gpu
-    network = Network(find_link(gpu.fabric), find_link(given.network), given.gpus_per_node, given.gpus_per_port)
-    timelines = [play(one, roofline, network) for one in traces]
+def _network(gpu: Gpu, given: Conditions) -> Network:
+    return Network(find_link(gpu.fabric), find_link(given.network), given.gpus_per_node, given.gpus_per_port)
+
+
+def _whole(
+    traces: Sequence[Trace], timelines: Sequence[Timeline], layout: Layout, network: Network, given: Conditions
+) -> _Step:
+    """The step of all stages and micro-batches, from the played part of it."""
     if layout.pipeline > 1:
         step = _pipeline_step(traces, timelines, layout, network)
     else:

@@ -8,7 +8,7 @@ with the depth, so each phase has lines of its own. Estimates choose what is tra
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from stoker.plan.allocator import replay
 from stoker.plan.hardware import GIB, Gpu, overhead
@@ -58,16 +58,16 @@ class Sketch:
         return between(line, layers, 1)
 
     def seconds(
-        self, layers: int, micro_batch: int, accumulation: int, roofline: Roofline, conditions: Conditions
-    ) -> float:
-        """Step time, about."""
-        line = {
-            corner: expected_seconds(
-                [with_accumulation(trace, accumulation) for trace in traces], self.layout, roofline, conditions
-            )
+        self, layers: int, shapes: Sequence[tuple[int, int]], roofline: Roofline, conditions: Conditions
+    ) -> list[float]:
+        """Step time, about, of each micro-batch and number of them."""
+        counts = [accumulation for _, accumulation in shapes]
+        by_corner = {
+            corner: expected_seconds(traces, self.layout, roofline, conditions, counts)
             for corner, traces in self.corners.items()
         }
-        return between(line, layers, micro_batch)
+        lines = [{corner: times[number] for corner, times in by_corner.items()} for number in range(len(shapes))]
+        return [between(line, layers, micro) for line, (micro, _) in zip(lines, shapes, strict=True)]
 
 
 def make_sketch(
@@ -81,11 +81,6 @@ def make_sketch(
 def flops_per_sample(trace: Trace) -> float:
     """Floating point operations that a trace does for each sample."""
     return trace.flops() / (trace.facts.micro_batch * trace.facts.traced_micro_batches)
-
-
-def with_accumulation(trace: Trace, accumulation: int) -> Trace:
-    """The same step with another number of micro-batches: those after the traced ones repeat them."""
-    return replace(trace, facts=replace(trace.facts, accumulation=accumulation))
 
 
 def between(values: Mapping[Corner, float], layers: int, micro_batch: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -22,9 +23,10 @@ from stoker.plan.search.space import (
     state_bytes,
 )
 from stoker.plan.speed import Conditions, plan_speed
+from stoker.plan.trace.extrapolate import MisalignedError
 from stoker.plan.trace.log import Trace
-from stoker.plan.trace.pool import TracePool
-from stoker.plan.trace.run import Reply
+from stoker.plan.trace.run import Reply, trace_all
+from stoker.plan.trace.widen import widen
 from stoker.plan.workload import Checkpointing, Precision
 
 SLACK = 1.08
@@ -95,7 +97,7 @@ class Search:
     workers: int = 2
     tell: Tell = lambda _what, _done, _all: None
     _notes: list[str] = field(default_factory=list[str])
-    _pool: TracePool = field(init=False)
+    _gpu: Gpu = field(init=False)
     _tried: int = 0
 
     def run(self, places: Sequence[Servers]) -> Found:
@@ -125,8 +127,8 @@ class Search:
         options: list[Option] = []
         for kind in dict.fromkeys(self._kind(one.gpu) for one in servers):
             own = [one for one in servers if self._kind(one.gpu) == kind]
-            with TracePool(own[0].gpu, self.workers) as self._pool:
-                options += self._trace_finalists(self._sketch(own, kind))
+            self._gpu = own[0].gpu
+            options += self._trace_finalists(self._sketch(own, kind))
         return options
 
     # ------------------------------------------------------------------ estimates
@@ -193,36 +195,52 @@ class Search:
         layers = self.family.layers or 0
         for place in places:
             for sketch in sketches:
-                times: list[float] = []
-                for micro, accumulation in shapes(sketch.layout, self.goal.global_batch):
-                    self._tried += 1
-                    seconds = sketch.seconds(layers, micro, accumulation, place.roofline, place.given)
-                    times.append(seconds)
+                sizes = shapes(sketch.layout, self.goal.global_batch)
+                times = sketch.seconds(layers, sizes, place.roofline, place.given)
+                self._tried += len(sizes)
+                for (micro, accumulation), seconds in zip(sizes, times, strict=True):
                     if sketch.device_bytes(layers, micro) <= SLACK * place.servers.gpu.memory_bytes:
                         shape = Shape(sketch.checkpointing, micro, accumulation, kind[0])
                         place.candidates.append(_Candidate(sketch, shape, seconds))
                 place.floors.setdefault(sketch.layout, min(times))
 
     def _sketch_all(self, wanted: Sequence[tuple[Layout, Checkpointing]], kind: Kind) -> list[Sketch | None]:
-        jobs = [
-            (index, corner, layout, self._corner_shape(layout, checkpointing, corner, kind[0]))
-            for index, (layout, checkpointing) in enumerate(wanted)
-            for corner in self._corners(layout)
-        ]
-        replies = self._trace([(layout, shape, corner[0]) for _, corner, layout, shape in jobs], "sketches")
+        """Trace the corners of each sketch; the deepest with the largest micro-batch is made out of the others."""
         found: list[dict[Corner, Sequence[Trace]]] = [{} for _ in wanted]
-        failed: set[int] = set()
-        for (index, corner, layout, shape), reply in zip(jobs, replies, strict=True):
-            if reply.failure is not None:
-                failed.add(index)
-                how = "" if shape.checkpointing == "none" else f" with checkpointing {shape.checkpointing}"
-                self._notes.append(f"{layout}{how} was left out: {reply.failure.message}")
-            else:
-                found[index][corner] = reply.traces
+        corners = [self._corners(layout) for layout, _ in wanted]
+        jobs = [(index, corner) for index, own in enumerate(corners) for corner in (own[:3] if len(own) == 4 else own)]
+        failed = self._trace_corners(wanted, jobs, kind, found)
+        last = [
+            (index, own[3])
+            for index, own in enumerate(corners)
+            if len(own) == 4 and index not in failed and not _add_last(found[index], own)
+        ]
+        failed |= self._trace_corners(wanted, last, kind, found)
         return [
-            None if index in failed else make_sketch(layout, found[index], checkpointing, self._pool.gpu)
+            None if index in failed else make_sketch(layout, found[index], checkpointing, self._gpu)
             for index, (layout, checkpointing) in enumerate(wanted)
         ]
+
+    def _trace_corners(
+        self,
+        wanted: Sequence[tuple[Layout, Checkpointing]],
+        jobs: Sequence[tuple[int, Corner]],
+        kind: Kind,
+        found: Sequence[dict[Corner, Sequence[Trace]]],
+    ) -> set[int]:
+        """Add the traces of corners to what was found; returns the numbers of the sketches that cannot be made."""
+        shapes_of = [self._corner_shape(*wanted[index], corner, kind[0]) for index, corner in jobs]
+        asked = [(wanted[index][0], shape, corner[0]) for (index, corner), shape in zip(jobs, shapes_of, strict=True)]
+        failed: set[int] = set()
+        for (index, corner), reply in zip(jobs, self._trace(asked, "sketches"), strict=True):
+            if reply.failure is None:
+                found[index][corner] = reply.traces
+                continue
+            failed.add(index)
+            layout, checkpointing = wanted[index]
+            how = "" if checkpointing == "none" else f" with checkpointing {checkpointing}"
+            self._notes.append(f"{layout}{how} was left out: {reply.failure.message}")
+        return failed
 
     def _corners(self, layout: Layout) -> list[Corner]:
         sizes = sorted({micro for micro, _ in shapes(layout, self.goal.global_batch)})
@@ -301,7 +319,7 @@ class Search:
     def _trace(self, wanted: Sequence[tuple[Layout, Shape, int]], what: str) -> list[Reply]:
         jobs = [(self.family.source(layout, shape, depth or None), layout) for layout, shape, depth in wanted]
         count = iter(range(1, len(jobs) + 1))
-        return self._pool.trace(jobs, done=lambda _: self.tell(what, next(count), len(jobs)))
+        return trace_all(jobs, self._gpu, workers=self.workers, done=lambda: self.tell(what, next(count), len(jobs)))
 
 
 def best_precision(gpu: Gpu) -> Precision:
@@ -309,6 +327,14 @@ def best_precision(gpu: Gpu) -> Precision:
     if gpu.capability >= (8, 0):
         return "bf16"
     return "fp16" if gpu.capability >= (7, 0) else "fp32"
+
+
+def _add_last(found: dict[Corner, Sequence[Trace]], corners: Sequence[Corner]) -> bool:
+    """Make the last of four corners out of the others; whether it could be made."""
+    small, wide, deep, last = corners
+    with contextlib.suppress(MisalignedError):
+        found[last] = [widen(*stage) for stage in zip(found[small], found[wide], found[deep], strict=True)]
+    return last in found
 
 
 def _is_next(cut: Cut, further: Cut) -> bool:

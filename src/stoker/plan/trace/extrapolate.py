@@ -79,7 +79,7 @@ class Log:
                        for at, item in enumerate(self.items)]  # fmt: skip
 
 
-class _Made(NamedTuple):
+class Made(NamedTuple):
     """An entry of the deep log: where it comes from, its numbers, module and key."""
 
     source: int
@@ -103,14 +103,14 @@ def extrapolate(shallow: Trace, deep: Trace, depths: tuple[int, int], wanted: in
     extra, rest = divmod(wanted - depths[1], depths[1] - depths[0])
     if extra < 0 or rest:
         raise MisalignedError(f"cannot go from depths {depths} to {wanted}")
-    memory = [Log(_memory_items(one)) for one in (shallow, deep)]
-    events = [Log(_event_items(one)) for one in (shallow, deep)]
+    memory = [Log(memory_items(one)) for one in (shallow, deep)]
+    events = [Log(event_items(one)) for one in (shallow, deep)]
     made = deep.empty_copy()
     made.modules = _modules(shallow.modules, deep.modules, extra)
     requests = _repeat(memory[0], memory[1], extra)
     _fill_memory(made, deep, requests)
     played = _repeat(events[0], events[1], extra)
-    made.events = [_event(deep.events[one.source], one) for one in played]
+    made.events = [remade(deep.events[one.source], one) for one in played]
     made.marks = [
         (step, phase, after + extra * (after - before))
         for (_, _, before), (step, phase, after) in zip(shallow.marks, deep.marks, strict=True)
@@ -157,7 +157,8 @@ def blocks_of_stage(workload: Workload, layout: Layout, stage: int) -> int:
 # ------------------------------------------------------------------------------------- entries
 
 
-def _memory_items(trace: Trace) -> list[Item]:
+def memory_items(trace: Trace) -> list[Item]:
+    """Allocations and releases."""
     items: list[Item] = []
     for request in trace.memory:
         tensor = trace.tensors[request.tensor]
@@ -166,7 +167,8 @@ def _memory_items(trace: Trace) -> list[Item]:
     return items
 
 
-def _event_items(trace: Trace) -> list[Item]:
+def event_items(trace: Trace) -> list[Item]:
+    """Operators, collectives and dependencies."""
     return [_event_item(event) for event in trace.events]
 
 
@@ -182,7 +184,8 @@ def _event_item(event: Event) -> Item:
     return Item((event.kind, event.stream), (), 0, event.event)
 
 
-def _event(source: Event, made: _Made) -> Event:
+def remade(source: Event, made: Made) -> Event:
+    """An entry with other numbers, module and key."""
     if isinstance(source, Op):
         flops, read, written, kernels, *shape = made.numbers
         sizes = tuple(int(size) for size in shape)
@@ -194,7 +197,7 @@ def _event(source: Event, made: _Made) -> Event:
     return Sync(source.kind, source.stream, made.key)
 
 
-def _fill_memory(made: Trace, deep: Trace, requests: Sequence[_Made]) -> None:
+def _fill_memory(made: Trace, deep: Trace, requests: Sequence[Made]) -> None:
     for one in requests:
         source = deep.memory[one.source]
         nbytes = int(one.numbers[0])
@@ -222,7 +225,7 @@ def _modules(shallow: Sequence[str], deep: Sequence[str], extra: int) -> list[st
 
 
 def _ends(
-    shallow: Trace, deep: Trace, logs: Sequence[Log], played: Sequence[_Made], extra: int
+    shallow: Trace, deep: Trace, logs: Sequence[Log], played: Sequence[Made], extra: int
 ) -> list[tuple[int, str, int]]:
     places = [{item.key: log.origin[at] for at, item in enumerate(log.items)} for log in logs]
     found: list[tuple[int, str, int]] = []
@@ -235,9 +238,9 @@ def _ends(
 # ---------------------------------------------------------------------------------- repetition
 
 
-def _repeat(shallow: Log, deep: Log, extra: int) -> list[_Made]:
+def _repeat(shallow: Log, deep: Log, extra: int) -> list[Made]:
     """The deep log with `extra` more copies of every repeated piece."""
-    made: list[_Made] = []
+    made: list[Made] = []
     keys = 0
     for at, before, previous, copy in _entries(align(shallow, deep), len(deep.items), extra):
         item, old, near = deep.items[at], shallow.items[before], deep.items[previous]
@@ -256,7 +259,7 @@ def _repeat(shallow: Log, deep: Log, extra: int) -> list[_Made]:
             if not 0 <= place < len(made):
                 raise MisalignedError("an entry refers to what comes after it")
             key = made[place].key
-        made.append(_Made(at, numbers, module, key))
+        made.append(Made(at, numbers, module, key))
     return made
 
 

@@ -205,7 +205,8 @@ class Trace:
         ends: Step, name and event of each part that ended: micro-batches, pipeline slots, the step.
         parameters: Parameters of the whole model, before sharding.
         parameter_bytes: Bytes of parameters that this rank holds.
-        resident: Bytes that the tracing process held before the model: Python, torch, the task and its data.
+        resident: Bytes that the tracing process held before the model: Python, torch, the task and its data;
+            0 where a GPU is traced.
         notes: What could not be traced as it is, and what was assumed instead.
         seconds: How long tracing took.
         facts: What is needed of the workload to read it.
@@ -240,6 +241,10 @@ class Trace:
             for event in self.events
         ]
         return replace(self, events=events)
+
+    def with_accumulation(self, micro_batches: int) -> Trace:
+        """The same step with another number of micro-batches: those after the traced ones repeat them."""
+        return replace(self, facts=replace(self.facts, accumulation=micro_batches))
 
     def sort_releases(self) -> None:
         """Put releases with no allocation between them in the order of their allocations.

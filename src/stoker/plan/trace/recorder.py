@@ -107,7 +107,7 @@ class Recorder(TorchDispatchMode):
     def name_storage(self, tensor: torch.Tensor, role: Role) -> None:
         """Say what a tensor serves as; it is added if it has not been seen."""
         local = getattr(tensor, "_local_tensor", tensor)
-        if local.device.type != self.device:
+        if private.device_of(local).type != self.device:
             return
         self._add(local)
         watch = self._live.get(private.storage_key(local.untyped_storage()))
@@ -115,7 +115,7 @@ class Recorder(TorchDispatchMode):
             self.trace.tensors[watch.tensor].role = role
 
     def _add(self, tensor: torch.Tensor) -> None:
-        if tensor.device.type != self.device:
+        if private.device_of(tensor).type != self.device:
             return
         storage = tensor.untyped_storage()
         key = private.storage_key(storage)
@@ -159,6 +159,11 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        asked = private.device_asked(func, args)
+        if asked is not None:
+            if self.step == 0 and self._phase == "forward" and not private.inside_sharding_propagation():
+                self._add(args[0])
+            return asked
         if any(issubclass(kind, DTensor) for kind in types):
             return NotImplemented  # let it come back as operators on its local tensors
         kwargs = kwargs or {}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import importlib
 import os
 import pickle
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -136,6 +137,36 @@ def trace(
     return Reply(traces, None)
 
 
+def trace_all(
+    jobs: Sequence[tuple[Source, Layout]],
+    gpu: Gpu,
+    *,
+    workers: int = 2,
+    timeout: float = 3600,
+    done: Callable[[], None] = lambda: None,
+) -> list[Reply]:
+    """Trace many workloads, each with all its stages in a process of its own.
+
+    Unlike `trace` it raises nothing: a mistake of the user is a failure of that job alone.
+
+    Args:
+        jobs: How to make each workload, and its layout.
+        gpu: The planned GPU.
+        workers: Processes at once.
+        timeout: Seconds after which a process is given up.
+        done: Called after each job, from another thread.
+    """
+
+    def one(job: tuple[Source, Layout]) -> Reply:
+        source, layout = job
+        reply = _run(_request(source, layout, gpu, stages_to_trace(layout), steps=2, full=False), timeout)
+        done()
+        return reply
+
+    with ThreadPoolExecutor(max_workers=max(1, workers)) as threads:
+        return list(threads.map(one, jobs))
+
+
 def _traced_layout(layout: Layout) -> Layout:
     """Two ranks stand for any number where gradients are averaged and nothing else depends on their number."""
     if layout.is_ddp and layout.ranks == layout.replicate:
@@ -167,8 +198,7 @@ def _ask(request: Request, cache: Path | None, timeout: float) -> Reply:
         )
         kept = cache / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.trace"
         if kept.exists():
-            with kept.open("rb") as file:
-                return pickle.load(file)
+            return _read(kept)
     reply = _run(request, timeout)
     if kept is not None and reply.failure is None:
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -190,5 +220,15 @@ def _run(request: Request, timeout: float) -> Reply:
         except EndedError as error:
             said = errors.read_text(errors="replace")[-2000:] if errors.exists() else ""
             return Reply([], Failure("torch", f"the tracing process ended early: {error}", said))
-        with replied.open("rb") as file:
-            return pickle.load(file)
+        return _read(replied)
+
+
+def _read(file: Path) -> Reply:
+    """Load a reply without looking for cycles, which among its many small objects takes two thirds of the time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return pickle.loads(file.read_bytes())
+    finally:
+        if collecting:
+            gc.enable()

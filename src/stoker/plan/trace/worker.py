@@ -13,7 +13,6 @@ import importlib
 import json
 import os
 import pickle
-import resource
 import signal
 import sys
 import time
@@ -25,18 +24,17 @@ from typing import Any, NoReturn
 from stoker.errors import UserError
 from stoker.plan.trace.extrapolate import blocks_of_stage, from_shallow
 from stoker.plan.trace.log import Trace
+from stoker.plan.trace.resident import SMAPS, read_pages, resident
 from stoker.plan.trace.run import Failure, Reply, Request
 
 
 def serve() -> None:
     """Answer requests until the standard input ends."""
     warnings.simplefilter("ignore")
-    importlib.import_module("stoker.plan.trace.step")
-    before = _resident_bytes()
     for name in _USED:
         importlib.import_module(name)
     gc.freeze()
-    _ahead.append(_resident_bytes() - before)
+    _mapped.update(read_pages(SMAPS.read_text()).files)
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
@@ -49,20 +47,22 @@ def serve() -> None:
 
 
 _USED = (
+    "stoker.plan.trace.step",
     "torch._dynamo",
     "torch.distributed.fsdp",
     "torch.distributed.tensor",
     "torch.testing._internal.distributed.fake_pg",
     "stoker.plan.models.language",
 )
-"""What every trace would import sooner or later."""
+"""What every trace, and every program that trains, would import sooner or later."""
 
-_ahead: list[int] = []
-"""Bytes of what was imported ahead, which a program that trains may never import."""
+_mapped: dict[str, int] = {}
+"""Bytes of each file that the server had in memory before it forked."""
 
 
 def _as_child(order: dict[str, Any]) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    gc.disable()  # a step makes many short-lived objects and few cycles: collecting them costs a third
     errors = os.open(order["errors"], os.O_WRONLY | os.O_CREAT, 0o600)
     os.dup2(errors, 1)
     os.dup2(errors, 2)
@@ -123,16 +123,12 @@ def _traces(request: Request) -> list[Trace]:
     from stoker.plan.trace.step import trace_step
 
     workload, layout = request.source.make(), request.layout
-    resident = _resident_bytes() - sum(_ahead)
+    held = resident(_mapped, read_pages(SMAPS.read_text())) if request.device == "cpu" else 0
 
     def at_depth(depth: int, stage: int) -> Trace:
         pieces = layout.pipeline * layout.interleave
         made = workload.at_depth(depth * pieces) if depth else workload
-        gc.disable()  # a step makes many short-lived objects and few cycles: collecting them costs a third
-        try:
-            return trace_step(made, layout, request.device, stage=stage, steps=request.steps)
-        finally:
-            gc.enable()
+        return trace_step(made, layout, request.device, stage=stage, steps=request.steps)
 
     traces: list[Trace] = []
     for stage in request.stages:
@@ -142,13 +138,8 @@ def _traces(request: Request) -> list[Trace]:
         found = from_shallow(functools.partial(at_depth, stage=stage), wanted, period)
         traces.append(at_depth(0, stage) if found is None else found)
         traces[-1].seconds = time.perf_counter() - started
-        traces[-1].resident = resident
+        traces[-1].resident = held
     return traces
-
-
-def _resident_bytes() -> int:
-    """Physical memory of this process (proc(5), statm: pages in RAM)."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def _failure(error: Exception) -> Failure:

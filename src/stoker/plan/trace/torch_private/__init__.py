@@ -30,6 +30,8 @@ from stoker.plan.trace.torch_private.streams import (
 from stoker.plan.trace.torch_private.tensors import (
     add_missing_fake_kernels,
     apply_to_tensors,
+    device_asked,
+    device_of,
     is_view,
     multiply_all,
     outside_fake_mode,
@@ -49,6 +51,8 @@ __all__ = [
     "apply_to_tensors",
     "current_fake_stream",
     "current_stream",
+    "device_asked",
+    "device_of",
     "fake_process_group",
     "group_ranks",
     "inside_sharding_propagation",

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 _kept_alive: list[torch.library.Library] = []
 
@@ -54,6 +54,18 @@ def apply_to_tensors(module: nn.Module, fn: Callable[[torch.Tensor], torch.Tenso
 def storage_key(storage: torch.UntypedStorage) -> int:
     """Address of the storage object: equal for all tensors that share it."""
     return storage._cdata
+
+
+def device_of(tensor: torch.Tensor) -> torch.device:
+    """Device of a tensor, without the dispatch that `tensor.device` costs on a fake one."""
+    return tensor.fake_device if isinstance(tensor, FakeTensor) else tensor.device
+
+
+def device_asked(func: Any, args: tuple[Any, ...]) -> torch.device | None:
+    """The answer where all that is dispatched is `tensor.device`, which most calls are; None for anything else."""
+    if func is not torch.ops.prim.device.default or not isinstance(args[0], FakeTensor):
+        return None
+    return None if args[0].fake_mode.in_kernel_invocation else args[0].fake_device
 
 
 @functools.cache
