@@ -70,7 +70,7 @@ class Roofline:
             return plain * (self._share(op) if op.cost.kind in ("conv", "grouped_conv", "rnn") else 1.0)
         if op.cost.kind in ("attention", "attention_backward"):
             return peak * self._reached(op.cost.kind)
-        gemm = peak * self._reached("gemm")
+        gemm = peak * self._reached("gemm_fp8" if op.cost.dtype.startswith("float8") else "gemm")
         if op.cost.kind in ("conv", "grouped_conv", "rnn"):
             gemm *= self._share(op)
         return max(gemm * tile_share(op.cost.shape, self.gpu.sms, op.cost.kind), 1.0)
@@ -83,6 +83,8 @@ class Roofline:
         """Peak of the tensor cores for the type; None where the operator runs on the fp32 units."""
         if cost.dtype in ("float16", "bfloat16"):
             return self.gpu.flops.get(cost.dtype)
+        if cost.dtype.startswith("float8"):
+            return self.gpu.flops.get("float8")
         allowed = self.tf32 or cost.kind in ("conv", "grouped_conv")
         return self.gpu.flops.get("tf32") if allowed and cost.dtype == "float32" else None
 

@@ -16,6 +16,7 @@ from stoker.plan.roofline import Roofline, Side
 from stoker.plan.simulate import Timeline, play, slowdown
 from stoker.plan.trace.log import Trace
 from stoker.plan.trace.run import stages_to_trace
+from stoker.plan.workload import format_of
 
 
 @dataclass(frozen=True)
@@ -236,14 +237,14 @@ def _flops(traces: Sequence[Trace], layout: Layout) -> float:
 
 
 def _peak(gpu: Gpu, precision: str) -> float:
-    name = {"fp32": "float32", "tf32": "tf32", "fp16": "float16", "fp16-pure": "float16"}.get(precision, "bfloat16")
-    return gpu.flops.get(name, gpu.flops["float32"])
+    return gpu.flops.get(format_of(precision), gpu.flops["float32"])
 
 
 def _assumptions(gpu: Gpu, layout: Layout, given: Conditions, precision: str) -> tuple[str, ...]:
     quantities = ["gemm", "memory", "launch_us", "kernel_us"]
-    if precision in ("fp32",):
-        quantities.insert(0, "gemm_fp32")
+    extra = {"fp32": "gemm_fp32", "fp8": "gemm_fp8"}
+    if precision in extra:
+        quantities.insert(0, extra[precision])
     said = [
         f"{name}: {f.value:g} (from {f.low:g} to {f.high:g}): {f.source}"
         for name, f in ((quantity, gpu.reached(quantity)) for quantity in quantities)

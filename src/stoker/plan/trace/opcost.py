@@ -17,7 +17,7 @@ from stoker.plan.trace.log import Cost, Kind, foreach_kernels
 _HALF = (torch.float16, torch.bfloat16)
 
 
-_GEMMS = frozenset(["_int_mm", "addmm", "addmv", "baddbmm", "bmm", "mm", "mv"])
+_GEMMS = frozenset(["_int_mm", "_scaled_mm", "addmm", "addmv", "baddbmm", "bmm", "mm", "mv"])
 _COPIES = frozenset(
     [
         "_chunk_cat",
@@ -67,6 +67,7 @@ _FILLS = frozenset(
 _NOTHING = frozenset(
     [
         "_local_scalar_dense",
+        "_unsafe_view",
         "detach_",
         "device",
         "empty",
