@@ -165,6 +165,10 @@ def _llama(row: Row) -> Case:
         "intermediate_size": ffn, "max_position_embeddings": length,
     }  # fmt: skip
     text = row["parallelism"]
+    if "compile" in text and re.search(r"2025-?06", row["source"]):
+        # torchtitan compiled the loss too from April 2025 on, which keeps no copy of the logits in fp32; in December
+        # 2024 it had stopped doing so (pytorch/torchtitan pull requests 1033 and 755)
+        config["loss_fn"] = "fused_crossentropy"
     tensor = int((re.search(r"TP(\d+)", text) or [0, 1])[1])
     stages = int((re.search(r"PP(\d+)", text) or [0, 1])[1])
     shards = int(row["n_gpus"]) // (tensor * stages)

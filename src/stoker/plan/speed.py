@@ -242,7 +242,7 @@ def _peak(gpu: Gpu, precision: str) -> float:
 
 def _assumptions(gpu: Gpu, layout: Layout, given: Conditions, precision: str) -> tuple[str, ...]:
     quantities = ["gemm", "memory", "launch_us", "kernel_us"]
-    extra = {"fp32": "gemm_fp32", "fp8": "gemm_fp8"}
+    extra = {"fp32": "gemm_fp32", "tf32": "gemm_tf32", "fp8": "gemm_fp8"}
     if precision in extra:
         quantities.insert(0, extra[precision])
     said = [
