@@ -9,6 +9,7 @@ from stoker.errors import UserError
 from stoker.plan.hardware import find_gpu
 from stoker.plan.layout import parse_layout
 from stoker.plan.memory import plan_memory
+from stoker.plan.reached import kept_up
 from stoker.plan.roofline import Roofline
 from stoker.plan.speed import Conditions, plan_speed
 from stoker.plan.trace.run import Source, trace
@@ -127,7 +128,9 @@ def test_linear_layers_in_eight_bits(folder):
     roofline = Roofline(gpu)
     big = products[0]._replace(cost=products[0].cost._replace(flops=1e12, shape=()))
     same = big._replace(cost=big.cost._replace(dtype="bfloat16"))
-    assert roofline.seconds(big) == pytest.approx(roofline.seconds(same) * 989.5 * 0.72 / (1979 * 0.64), rel=0.01)
+    rates = {"bfloat16": 716e12, "float8_e4m3fn": 1402.6e12 * kept_up()[0]}  # reached.csv
+    assert roofline.seconds(big) == pytest.approx(1e12 / rates["float8_e4m3fn"], rel=0.01)
+    assert roofline.seconds(same) == pytest.approx(1e12 / rates["bfloat16"], rel=0.01)
 
 
 def test_no_linear_layer_to_run_in_eight_bits(folder):

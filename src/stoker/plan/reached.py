@@ -90,7 +90,8 @@ def fraction(name: str, kind: str, peak: float) -> Fraction | None:
         best = found.best or 0.0
         value, low = usual * best, least * best
     high = max(value, found.best or value)
-    return Fraction(*(1e12 * rate / peak for rate in (value, low, high)), found.source)
+    unit = peak / 1e12
+    return Fraction(value / unit, low / unit, high / unit, found.source)
 
 
 def class_fraction(kind: str, members: Mapping[str, float]) -> Fraction | None:
