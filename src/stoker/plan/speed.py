@@ -72,6 +72,7 @@ class Conditions:
         compiled: Whether the model runs under torch.compile.
         loader_rate: Samples per second that the data loader delivers to each rank; None if it keeps up.
         storage_gbs: GB/s at which checkpoints are written.
+        gpu_hours: GPU-hours from one failure to the next; None for the published figure.
     """
 
     network: str = "ib-400"
@@ -80,6 +81,7 @@ class Conditions:
     compiled: bool = False
     loader_rate: float | None = None
     storage_gbs: float = 2.0
+    gpu_hours: float | None = None
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,13 @@ def plan_speed(traces: Sequence[Trace], layout: Layout, gpu: Gpu, conditions: Co
         parts=main.parts,
         bound=bound,
         by_kind=main.timeline.by_kind,
-        goodput=goodput(traces[0].parameters, traces[0].states(), layout.ranks, storage_gbs=given.storage_gbs),
+        goodput=goodput(
+            traces[0].parameters,
+            traces[0].states(),
+            layout.ranks,
+            storage_gbs=given.storage_gbs,
+            gpu_hours=given.gpu_hours,
+        ),
         assumptions=_assumptions(gpu, layout, given, facts.precision),
     )
 
