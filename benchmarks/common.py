@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -57,10 +58,27 @@ def _version(package: str) -> str | None:
         return None
 
 
-def report(figures: list[Figure], about: dict[str, Any], *, as_json: bool) -> None:
-    """Print the figures as a table, or as the one JSON object."""
+def replace_tables(page: Path, tables: Mapping[str, Sequence[str]]) -> None:
+    """Write tables into a page of the documentation, each between the two comments that name it.
+
+    Raises:
+        ValueError: The page has no such place.
+    """
+    text = page.read_text(encoding="utf-8")
+    for name, lines in tables.items():
+        first, last = f"<!-- table: {name} -->", f"<!-- end of table: {name} -->"
+        before, found, rest = text.partition(first)
+        _, ended, after = rest.partition(last)
+        if not (found and ended):
+            raise ValueError(f"{page} has no {first} and {last}")
+        text = "\n".join([before + first, "", *lines, "", last + after])
+    page.write_text(text, encoding="utf-8")
+
+
+def report(figures: list[Figure], about: dict[str, Any], *, as_json: bool, **more: Any) -> None:
+    """Print the figures as a table, or as the one JSON object, with what else belongs there."""
     if as_json:
-        print(json.dumps({"machine": about, "figures": [asdict(figure) for figure in figures]}, indent=1))
+        print(json.dumps({"machine": about, "figures": [asdict(figure) for figure in figures], **more}, indent=1))
         return
     print(", ".join(f"{key}: {value}" for key, value in about.items()))
     width = max(len(figure.name) for figure in figures)

@@ -20,7 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from common import Figure, machine, report
+from common import Figure, machine, replace_tables, report
 from plan_cpu_time import time_rows
 from plan_cpu_train import Case, Ranks
 
@@ -127,7 +127,7 @@ def figures(memory: list[Row], times: list[Row]) -> list[Figure]:
     return found
 
 
-def markdown(memory: list[Row], times: list[Row]) -> str:
+def table(memory: list[Row], times: list[Row]) -> list[str]:
     """One row per model, for the documentation."""
     lines = [
         "| model | cases | memory: median error | worst | step measured | predicted | error |",
@@ -147,7 +147,7 @@ def markdown(memory: list[Row], times: list[Row]) -> str:
         else:
             cells += ["", "", ""]
         lines.append("| " + " | ".join(cells).replace("%", " %") + " |")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def main() -> None:
@@ -158,7 +158,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="memory with one batch size per model")
     parser.add_argument("--only", default="", help="cases with this in their name, such as 'cnn' or 'full fsdp2'")
     parser.add_argument("--rows", type=Path, help="also write every row to this file as JSON")
-    parser.add_argument("--markdown", type=Path, help="also write a table by model to this file")
+    parser.add_argument("--markdown", type=Path, help="also write the table by model into this page, between its marks")
     parser.add_argument("--from-rows", type=Path, nargs="*", default=[], help="take rows from such files, run nothing")
     arguments = parser.parse_args()
     memory: list[Row] = []
@@ -178,7 +178,7 @@ def main() -> None:
     if arguments.rows:
         arguments.rows.write_text(json.dumps({"memory": memory, "times": times}, indent=1))
     if arguments.markdown:
-        arguments.markdown.write_text(markdown(memory, times))
+        replace_tables(arguments.markdown, {"planned and measured on a CPU": table(memory, times)})
     report(figures(memory, times), machine("torch"), as_json=arguments.json)
 
 

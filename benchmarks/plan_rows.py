@@ -68,7 +68,7 @@ def read_case(row: Row) -> Case:
         raise OutOfScopeError("a collective or kernel, not a training step")
     if "minutes" in row["unit"]:
         raise OutOfScopeError("time to a target, not throughput")
-    for word, reason in (("float8", "float8 conversion is not modelled"), ("fp8", "float8 is not modelled"),
+    for word, reason in (("rowwise", "float8 with a scale per row is not modelled"),
                          ("asynctp", "asynchronous tensor parallelism is not modelled")):  # fmt: skip
         if word in text:
             raise OutOfScopeError(reason)
@@ -79,8 +79,17 @@ def read_case(row: Row) -> Case:
     case = _family(row)
     case.gpu = _gpu(row["hardware"])
     case.compiled = "compile" in text
-    case.network = "ib-200" if "200g" in row["interconnect"].lower() else "ib-400"
+    case.network = _network(row["interconnect"])
     return case
+
+
+def _network(interconnect: str) -> str:
+    """Link between nodes; what is said of a node is for its eight GPUs."""
+    found = re.search(r"(\d+)G-(\w+)(?:/(GPU|node))?", interconnect)
+    if found is None:
+        return "ib-400"  # what servers of the time of H100 have
+    rate = int(found[1]) // (8 if found[3] == "node" else 1)
+    return f"{'roce' if 'roce' in found[2].lower() else 'ib'}-{rate}"
 
 
 def _gpu(hardware: str) -> str:
@@ -97,6 +106,8 @@ def _gpu(hardware: str) -> str:
 
 def _precision(row: Row) -> str:
     text = row["precision"].lower()
+    if "fp8" in text or "float8" in text:
+        return "fp8"
     if "bf16" in text:
         return "bf16"
     if "fp16" in text or "amp" in text or "mixed" in text:
@@ -154,12 +165,16 @@ def _llama(row: Row) -> Case:
         "intermediate_size": ffn, "max_position_embeddings": length,
     }  # fmt: skip
     text = row["parallelism"]
+    if "compile" in text and re.search(r"2025-?06", row["source"]):
+        # torchtitan compiled the loss too from April 2025 on, which keeps no copy of the logits in fp32; in December
+        # 2024 it had stopped doing so (pytorch/torchtitan pull requests 1033 and 755)
+        config["loss_fn"] = "fused_crossentropy"
     tensor = int((re.search(r"TP(\d+)", text) or [0, 1])[1])
     stages = int((re.search(r"PP(\d+)", text) or [0, 1])[1])
     shards = int(row["n_gpus"]) // (tensor * stages)
     local = int(row["global_batch"]) // shards
     case = Case(config=config, size=length, micro_batch=local)
-    case.changes = {"precision": "bf16", "checkpointing": _checkpointing(row), "clip": 1.0}
+    case.changes = {"precision": _precision(row), "checkpointing": _checkpointing(row), "clip": 1.0}
     parts = [f"fsdp2={shards}"] + [f"tp={tensor}"] * (tensor > 1) + [f"pp={stages}"] * (stages > 1)
     case.layout = ",".join(parts)
     if stages > 1:
@@ -183,12 +198,14 @@ def _mpt(row: Row) -> Case:
     ranks = int(row["n_gpus"])
     case = Case(config=config, size=length, micro_batch=int(found[1]))
     case.changes = {
-        "precision": "bf16", "accumulation": int(found[2]), "clip": 1.0, "checkpointing": _checkpointing(row),
+        "precision": _precision(row), "accumulation": int(found[2]), "clip": 1.0,
+        "checkpointing": _checkpointing(row),
     }  # fmt: skip
     case.layout = f"fsdp2={ranks}" + (",reshard=no" if "SHARD_GRAD_OP" in row["parallelism"] else "")
+    # the fused loss is the default since March 2023 (mosaicml/examples pull request 251)
     case.notes.append("FSDP1 planned as FSDP2; llm-foundry's default fused loss; FlashAttention 1")
-    # FlashAttention 1 reaches 30 to 50 % forward and 25 to 35 % backward where version 2 reaches 50 to 73 %
-    # (arXiv 2307.08691, abstract and section 4.1): these rows are of mid 2023
+    # FlashAttention 1 reaches 30 to 50 % forward and 25 to 35 % backward (arXiv 2307.08691 section 1) where version 2
+    # reaches what the table of efficiencies says: these rows are of mid 2023
     case.scaled = {"attention": 0.40 / 0.55, "attention_backward": 0.30 / 0.45}
     return case
 
@@ -215,7 +232,7 @@ def _bert(row: Row) -> Case:
     if row["source"].startswith("lambdal") and case.changes["precision"] == "fp16":
         case.changes["precision"] = "fp16-pure"  # NVIDIA's script casts the model (apex amp O2), not each operator
     if "2022-01" in row["source"]:
-        config["_softmax_keeps_input"] = True  # torch 1.10, the newest of that month
+        config["_softmax_keeps_input"] = True  # torch 1.10, the newest of that month (pytorch pull request 65242)
     if "NVML" in row["notes"]:
         case.memory = "device"
         case.changes |= {

@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from stoker.errors import UserError
-from stoker.forecast.request import Options, resolve
+from stoker.forecast.request import Options, read_sources, resolve
+from stoker.plan.hardware import find_gpu
+from stoker.plan.layout import parse_layout
 
 
 def ask(target, *overrides, gpu="H100 SXM", gpus=None, layout="", **options):
@@ -37,3 +39,25 @@ def test_all_mistakes_at_once() -> None:
     with pytest.raises(UserError) as caught:
         ask("resnet18", "seed=3", precision="fp17", optimizer="adamm")
     assert [mistake.where for mistake in caught.value.mistakes] == ["command line", "--precision", "--optimizer"]
+
+
+def test_products_in_eight_bits_need_a_card_that_has_them() -> None:
+    assert ask("vit_b_16", precision="fp8").source.changes["precision"] == "fp8"
+    for gpu in ("A100", "RTX 3090"):
+        with pytest.raises(UserError, match=r"no products in float8 are known of .*: write bf16"):
+            ask("vit_b_16", precision="fp8", gpu=gpu)
+
+
+def test_a_run_file_is_a_source_for_any_device(run_file) -> None:
+    old, new = find_gpu("V100 SXM2 32GB"), find_gpu("H100 SXM")
+    sources, what = read_sources(str(run_file), Options(), [old, new])
+    assert what == f"{run_file}: precision auto"
+    assert [sources(gpu, parse_layout("ddp=2")).arguments["capability"] for gpu in (old, new)] == [(7, 0), (9, 0)]
+    with pytest.raises(UserError, match=r"write precision=\.\.\. instead"):
+        read_sources(str(run_file), Options(precision="bf16"), [new])
+
+
+def test_a_model_says_how_it_is_run() -> None:
+    sources, what = read_sources("resnet18", Options(micro_batch=8), [find_gpu("L4")])
+    assert what == "resnet18: bf16, 8 samples per card and pass, checkpointing none"
+    assert sources(find_gpu("L4"), parse_layout("single")).arguments["micro_batch"] == 8

@@ -46,7 +46,7 @@ def compared(source):
 
     patch = pytest.MonkeyPatch()
     patch.setattr(compare_module, "plan_memory", counted)
-    found = compare(source, choices)
+    found = compare(lambda _: source, choices)
     patch.undo()
     return found, asked
 
@@ -83,7 +83,7 @@ def test_per_watt_and_per_price(compared):
 
 def test_a_card_that_is_too_small_has_a_verdict_but_no_rate(source):
     big = Source(source.factory, {**source.arguments, "micro_batch": 400_000})
-    (none,) = compare(big, [Choice(find_gpu("RTX 4090"), Layout())])
+    (none,) = compare(lambda _: big, [Choice(find_gpu("RTX 4090"), Layout())])
     assert (none.verdict, none.samples_per_second, none.per_kilowatt) == ("does not fit", None, None)
 
 
@@ -99,7 +99,7 @@ def test_without_any_trace_there_is_nothing_to_compare(source, monkeypatch):
     reply = Reply([], Failure("operator", "aten::mine has no fake kernel", ""))
     monkeypatch.setattr(compare_module, "plan_memory", lambda *arguments: (None, reply))
     with pytest.raises(UserError, match="without a trace: aten::mine has no fake kernel"):
-        compare(source, [Choice(find_gpu("RTX 4090"), Layout())])
+        compare(lambda _: source, [Choice(find_gpu("RTX 4090"), Layout())])
 
 
 def test_fastest_first(compared):

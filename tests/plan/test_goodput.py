@@ -18,3 +18,9 @@ def test_more_gpus_fail_more_often():
     shares = [goodput(10**10, 2, gpus).share for gpus in (8, 64, 1024, 4096)]
     assert shares == sorted(shares, reverse=True)
     assert shares[0] > 0.99
+
+
+def test_a_given_failure_rate_replaces_the_published_one():
+    rare = goodput(10**10, 2, 64, gpu_hours=1_000_000)
+    assert rare.hours_between_failures == pytest.approx(1_000_000 / 64)
+    assert rare.share > goodput(10**10, 2, 64).share

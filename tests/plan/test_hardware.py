@@ -27,7 +27,7 @@ def test_unknown_names_are_a_mistake_of_the_user():
         find_link("string and cans")
 
 
-@pytest.mark.parametrize("name", ["gpus", "links", "efficiency", "overheads"])
+@pytest.mark.parametrize("name", ["gpus", "links", "efficiency", "overheads", "reached"])
 def test_every_row_has_a_source(name):
     assert all(row["source"].strip() for row in table(name))
 

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from stoker.errors import UserError
 from stoker.plan.hardware import find_gpu
 from stoker.plan.layout import parse_layout
 from stoker.plan.memory import plan_memory
+from stoker.plan.reached import kept_up
+from stoker.plan.roofline import Roofline
 from stoker.plan.speed import Conditions, plan_speed
 from stoker.plan.trace.run import Source, trace
 
@@ -105,3 +108,31 @@ def test_checkpointing_and_batch_move_memory_the_right_way(folder):
         sizes[name] = plan.categories["activations"]
         assert sum(plan.categories.values()) == pytest.approx(plan.device_bytes, rel=1e-6)
     assert sizes["full"] < 0.8 * sizes["none"]
+
+
+def gemms(traced):
+    return [op for op in traced.ops() if op.cost.kind == "gemm"]
+
+
+def gemm_flops(traced):
+    return sum(op.cost.flops for op in gemms(traced))
+
+
+def test_linear_layers_in_eight_bits(folder):
+    """Three products each, but for the one that makes the logits."""
+    gpu, layout = find_gpu("H100"), parse_layout("fsdp2=2")
+    half, eight = (trace(source(folder, precision=name), layout, gpu).traces[0] for name in ("bf16", "fp8"))
+    products = [op for op in gemms(eight) if op.cost.dtype == "float8_e4m3fn"]
+    assert len(products) == 4 * 7 * 3  # blocks, matrices of a block, passes
+    assert gemm_flops(eight) == gemm_flops(half)
+    roofline = Roofline(gpu)
+    big = products[0]._replace(cost=products[0].cost._replace(flops=1e12, shape=()))
+    same = big._replace(cost=big.cost._replace(dtype="bfloat16"))
+    rates = {"bfloat16": 716e12, "float8_e4m3fn": 1402.6e12 * kept_up()[0]}  # reached.csv
+    assert roofline.seconds(big) == pytest.approx(1e12 / rates["float8_e4m3fn"], rel=0.01)
+    assert roofline.seconds(same) == pytest.approx(1e12 / rates["bfloat16"], rel=0.01)
+
+
+def test_no_linear_layer_to_run_in_eight_bits(folder):
+    with pytest.raises(UserError, match=r"precision fp8: .* has no linear layer that it could run in eight bits"):
+        trace(source(f"{folder}/small_models.py:branching", precision="fp8"), parse_layout("single"), find_gpu("H100"))

@@ -15,15 +15,24 @@ def compare(
         list[str], typer.Argument(help="GPU models, such as 'H100 SXM' or '4xRTX 4090' for another number of them.")
     ],
     model: Annotated[
-        str, typer.Option(help="module:callable, path.py:callable, a config.json, or the name of a torchvision model.")
+        str,
+        typer.Option(
+            help="A run file, module:callable, path.py:callable, a config.json, or the name of a torchvision model."
+        ),
     ],
     gpus: Annotated[int, typer.Option(min=1, max=4096, help="Number of cards of each model.")] = 1,
     layout: Annotated[str, typer.Option(help="Such as ddp or fsdp2,tp=2; for one card none is needed.")] = "ddp",
-    precision: Annotated[str, typer.Option(help="fp32, tf32, bf16, fp16, bf16-pure, fp16-pure.")] = "bf16",
-    checkpointing: Annotated[str, typer.Option(help="none, full, selective, selective-layer.")] = "none",
-    micro_batch: Annotated[int, typer.Option(min=1, help="Samples per card and forward pass.")] = 1,
+    precision: Annotated[
+        str | None, typer.Option(help="fp32, tf32, bf16, fp16, fp8, bf16-pure, fp16-pure. Default: bf16.")
+    ] = None,
+    checkpointing: Annotated[
+        str | None, typer.Option(help="none, full, selective, selective-layer. Default: none.")
+    ] = None,
+    micro_batch: Annotated[
+        int | None, typer.Option(min=1, help="Samples per card and forward pass. Default: 1.")
+    ] = None,
     sequence: Annotated[int | None, typer.Option(min=1, help="Tokens per sample of language models.")] = None,
-    image_size: Annotated[int, typer.Option(min=8, help="Height and width of images.")] = 224,
+    image_size: Annotated[int | None, typer.Option(min=8, help="Height and width of images. Default: 224.")] = None,
     price: Annotated[list[str] | None, typer.Option(metavar="CARD=PRICE", help="Of one card, in any currency.")] = None,
     html: Annotated[Path | None, typer.Option(help="Also write a page with charts that opens offline.")] = None,
     format_: Annotated[Format, typer.Option("--format", help="How to print.")] = "text",
@@ -36,16 +45,15 @@ def compare(
     import sys
 
     from stoker.errors import ExitCode
-    from stoker.forecast.request import Options, model_source
+    from stoker.forecast.request import Options, read_sources
     from stoker.plan import compare as planner
     from stoker.plan.compare_text import to_html, to_text
     from stoker.report.write import write_aside
 
     choices = planner.parse_choices(cards, gpus, layout, price or [])
     options = Options(precision, checkpointing, micro_batch, sequence=sequence, image_size=image_size)
-    source = model_source(model, (), options)
-    compared = planner.fastest_first(planner.compare(source, choices))
-    what = f"{model}: {precision}, {micro_batch} samples per card and pass, checkpointing {checkpointing}"
+    sources, what = read_sources(model, options, [choice.gpu for choice in choices])
+    compared = planner.fastest_first(planner.compare(lambda choice: sources(choice.gpu, choice.layout), choices))
     if format_ == "json":
         typer.echo(json.dumps([one.to_json() for one in compared], indent=2, ensure_ascii=False))
     else:

@@ -25,7 +25,7 @@ Overrides = Annotated[
     list[str] | None, typer.Argument(help="Fields of a run file to set instead: key.path=value.", show_default=False)
 ]
 Precision = Annotated[
-    str | None, typer.Option("--precision", help="fp32, tf32, bf16, fp16, bf16-pure, fp16-pure. Default: bf16.")
+    str | None, typer.Option("--precision", help="fp32, tf32, bf16, fp16, fp8, bf16-pure, fp16-pure. Default: bf16.")
 ]
 Checkpointing = Annotated[
     str | None, typer.Option("--checkpointing", help="none, full, selective, selective-layer. Default: none.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,8 +95,33 @@ def resolve(
         loaded = load_spec(Path(target), overrides)
         arranged = run_layout(loaded.spec, gpus, layout)
         return Planned(run_source(loaded, device, arranged), device, arranged)
+    refuse_float8(options.precision, device)
     usual = "single" if (gpus or 1) == 1 else "ddp" if device.on_cpu else "fsdp2"
     return Planned(model_source(target, overrides, options), device, parse_layout(layout or usual, gpus))
+
+
+def read_sources(target: str, options: Options, devices: Sequence[Gpu]) -> tuple[Callable[[Gpu, Layout], Source], str]:
+    """How to make the workload on any device and layout, and a line on what it is.
+
+    Args:
+        target: A run file, or what `stoker.plan.workload.load_workload` takes.
+        options: For anything but a run file.
+        devices: On which it will be planned.
+
+    Raises:
+        UserError: With every mistake.
+    """
+    if is_run_file(target):
+        refuse_options(options)
+        from stoker.train.spec import load_spec
+
+        loaded = load_spec(Path(target), ())
+        return functools.partial(run_source, loaded), f"{target}: precision {loaded.spec.precision}"
+    source = model_source(target, (), options)
+    refuse_float8(options.precision, *devices)
+    given = source.changes
+    what = f"{given['precision']}, {source.arguments['micro_batch']} samples per card and pass"
+    return lambda _gpu, _layout: source, f"{target}: {what}, checkpointing {given['checkpointing']}"
 
 
 def find_device(gpu: str, count: int, profile: Path | None, *, say: Callable[[str], None]) -> Gpu:
@@ -104,6 +130,17 @@ def find_device(gpu: str, count: int, profile: Path | None, *, say: Callable[[st
         return this_cpu(count, profile=profile, say=say)
     found = find_gpu(gpu)
     return found if profile is None else found.with_efficiency(read_profile(profile).fractions(found))
+
+
+def refuse_float8(precision: str | None, *devices: Gpu) -> None:
+    """Say which devices have no matrix products in eight bits, where those are asked for.
+
+    Raises:
+        UserError: Some have none.
+    """
+    without = [device.name for device in devices if "float8" not in device.flops]
+    if precision == "fp8" and without:
+        raise UserError(Mistake(f"no products in float8 are known of {', '.join(without)}: write bf16", "--precision"))
 
 
 def refuse_options(options: Options) -> None:

@@ -128,6 +128,10 @@ def read_task(
         work = samples if samples is not None else samples_of(loaded)
         return Task(RunFamily(loaded), places, Goal(batch, work, hours), _precision_of(loaded), loaded)
     model_source(target, overrides, options)  # says what is wrong with them
+    if options.precision == "fp8":
+        raise UserError(
+            Mistake("stoker train does not run fp8, so no layout is searched for it: write bf16", "--precision")
+        )
     family = _family(target, options)
     per_sample = _tokens_per_sample(family, options)
     if tokens is not None and per_sample is None:

@@ -67,4 +67,4 @@ def estimate(outline: Outline, workload: Workload, layout: Layout) -> dict[str, 
 
 
 def _compute_width(precision: Precision) -> int:
-    return 2 if precision in ("bf16", "fp16", "bf16-pure", "fp16-pure") else 4
+    return 2 if precision not in ("fp32", "tf32") else 4

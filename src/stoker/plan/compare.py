@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -125,11 +125,13 @@ def parse_choices(cards: Sequence[str], gpus: int, layout: str, prices: Sequence
     return found
 
 
-def compare(source: Source, choices: Sequence[Choice], conditions: Conditions | None = None) -> list[Compared]:
+def compare(
+    source_of: Callable[[Choice], Source], choices: Sequence[Choice], conditions: Conditions | None = None
+) -> list[Compared]:
     """Compare the choices, in their order.
 
     Args:
-        source: How to make the workload.
+        source_of: How to make the workload, which may depend on the card: a run file can leave the format to it.
         choices: Cards and layouts.
         conditions: Network, loader and so on, the same for all.
 
@@ -141,7 +143,7 @@ def compare(source: Source, choices: Sequence[Choice], conditions: Conditions | 
     for choice in choices:
         group = choice.gpu.capability >= KERNELS_CHANGE_AT, choice.layout
         if group not in traced:
-            _, reply = plan_memory(source, choice.layout, choice.gpu)
+            _, reply = plan_memory(source_of(choice), choice.layout, choice.gpu)
             traced[group] = reply.traces if reply.failure is None else reply.failure.message
         traces = traced[group]
         found.append(_without(choice, traces) if isinstance(traces, str) else _with(choice, traces, conditions))

@@ -27,7 +27,9 @@ class Goodput:
     share: float
 
 
-def goodput(parameters: int, states: float, gpus: int, *, storage_gbs: float = 2.0) -> Goodput:
+def goodput(
+    parameters: int, states: float, gpus: int, *, storage_gbs: float = 2.0, gpu_hours: float | None = None
+) -> Goodput:
     """Goodput of a job.
 
     Args:
@@ -35,13 +37,14 @@ def goodput(parameters: int, states: float, gpus: int, *, storage_gbs: float = 2
         states: fp32 values that the optimizer keeps per parameter, on average.
         gpus: That it runs on.
         storage_gbs: GB/s that all ranks together write.
+        gpu_hours: GPU-hours from one failure to the next; None for what Llama 3 saw (overheads.csv).
 
     Interval by Young and Daly: `sqrt(2 d M)` for a checkpoint of d seconds and a mean time M between failures
     (Daly 2006, doi 10.1016/j.future.2004.11.016); lost are the saving, half an interval and the restart.
     """
     nbytes = 4.0 * (1 + states) * parameters
     save = max(nbytes / (storage_gbs * 1e9), 0.1)
-    between = overhead("gpu_hours_between_failures") * 3600 / gpus
+    between = (gpu_hours or overhead("gpu_hours_between_failures")) * 3600 / gpus
     interval = math.sqrt(2 * save * between)
     restart = overhead("restart_minutes") * 60
     lost = save / interval + (interval / 2 + restart) / between

@@ -3,39 +3,22 @@
 Datasheet figures come from `stoker.facts`. The planner's own tables add what only it asks: multiprocessors,
 the bytes that are usable, the class of cards that reach the same share of their peaks, the link between ranks
 as collectives see it, and variants that are no model of their own. What is really reached of a datasheet figure
-is in `efficiency.csv`, with a source in each row, and can be replaced by a calibration profile.
+is in `reached.csv` for matrix products and in `efficiency.csv` for the rest, with a source in each row, and can be
+replaced by a calibration profile.
 """
 
 from __future__ import annotations
 
-import csv
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib import resources
 
 from stoker.errors import UserError
 from stoker.facts import gpus as facts
 from stoker.plan.measured import Measured
+from stoker.plan.reached import FORMATS, PEAKS, Fraction, class_fraction, fraction, peak_of, table
 
 GIB = 1 << 30
-
-
-@dataclass(frozen=True)
-class Fraction:
-    """What is reached of a peak: the expected value and the range of it.
-
-    Attributes:
-        value: Expected.
-        low: Pessimistic.
-        high: Optimistic.
-        source: Where it comes from.
-    """
-
-    value: float
-    low: float
-    high: float
-    source: str
 
 
 @dataclass(frozen=True)
@@ -114,12 +97,6 @@ class Link:
     source: str
 
 
-def table(name: str) -> list[dict[str, str]]:
-    """Rows of one of the planner's tables."""
-    text = (resources.files("stoker.plan") / "tables" / f"{name}.csv").read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
-
-
 @functools.cache
 def gpu_rows() -> tuple[Gpu, ...]:
     """Every GPU of the table."""
@@ -181,6 +158,7 @@ def _gpu(row: dict[str, str]) -> Gpu:
         "float8": known.fp8_tflops,
     }
     watts = figure("tdp_w", known.board_power_w)
+    flops = _flops(row, rates)
     return Gpu(
         name=row["name"],
         architecture=row["class"],
@@ -188,10 +166,10 @@ def _gpu(row: dict[str, str]) -> Gpu:
         sms=int(row["sms"]) if row["sms"] else None,
         memory_gib=float(row["usable_gib"] or nominal * overhead("usable_of_nominal")),
         bandwidth=(figure("bandwidth_gbs", known.memory_bandwidth_gb_s) or 0.0) * 1e9,
-        flops={kind: rate * 1e12 for kind, rate in rates.items() if rate},
+        flops=flops,
         tdp_watts=watts,
         fabric=row["fabric"],
-        efficiency=_efficiencies(row["class"]),
+        efficiency={**_efficiencies(row["class"]), **_products(row, flops)},
         source=f"{known.source} ; {row['source']}" if row["variant_of"] else known.source,
     )
 
@@ -206,6 +184,50 @@ def _capability(text: str) -> tuple[int, int]:
         return int(text[3:-2]), int(text[-2], 16)
     major, _, minor = text.partition(".")
     return int(major), int(minor)
+
+
+def _flops(row: Mapping[str, str], rates: Mapping[str, float | None]) -> dict[str, float]:
+    """Dense peaks of a card, in FLOP/s; the best rate that was measured stands in for one that no data sheet gives."""
+    flops = {kind: rate * 1e12 for kind, rate in rates.items() if rate}
+    for kind, peaks in PEAKS.items():
+        best = peak_of(_of(row), kind)
+        if best is not None and not any(name in flops for name in peaks):
+            flops |= dict.fromkeys(peaks, best)
+    return flops
+
+
+def _of(row: Mapping[str, str]) -> str:
+    return row["variant_of"] or row["name"]
+
+
+def _products(row: Mapping[str, str], flops: Mapping[str, float]) -> dict[str, Fraction]:
+    """What matrix products reach on a card, by quantity, where it or another of its class was measured."""
+    name, found = _of(row), dict[str, Fraction]()
+    for kind, quantity in FORMATS.items():
+        peak = next((flops[one] for one in PEAKS[kind] if one in flops), None)
+        if peak is None:
+            continue
+        own = fraction(name, kind, peak)
+        if own is None and kind == "tf32":  # the same units at half the rate
+            own = found.get("gemm")
+        own = own or class_fraction(kind, _class_peaks(row["class"], kind))
+        if own is not None:
+            found[quantity] = own
+    return found
+
+
+@functools.cache
+def _class_peaks(architecture: str, kind: str) -> Mapping[str, float]:
+    """Peak of a format of every card of a class, in FLOP/s, where a data sheet gives it."""
+    columns = {"bfloat16": "bf16_tflops", "float16": "fp16_tflops", "tf32": "tf32_tflops", "float32": "fp32_tflops",
+               "float8": "fp8_tflops"}  # fmt: skip
+    peaks: dict[str, float] = {}
+    for row in table("gpus"):
+        known = _known()[_of(row)]
+        rate = next((r for name in PEAKS[kind] if (r := getattr(known, columns[name]))), None)
+        if row["class"] == architecture and not row["variant_of"] and rate:
+            peaks[row["name"]] = rate * 1e12
+    return peaks
 
 
 @functools.cache

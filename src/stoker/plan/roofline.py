@@ -11,6 +11,9 @@ from stoker.plan.trace.log import Cost, Op
 
 Side = Literal["value", "low", "high"]
 
+_QUANTITIES = {"float8_e4m3fn": "gemm_fp8", "float32": "gemm_tf32"}
+"""What products in these types reach, where they run on tensor cores; half precision is `gemm`."""
+
 _TENSOR_KINDS = ("gemm", "conv", "grouped_conv", "attention", "attention_backward", "rnn")
 
 
@@ -70,7 +73,7 @@ class Roofline:
             return plain * (self._share(op) if op.cost.kind in ("conv", "grouped_conv", "rnn") else 1.0)
         if op.cost.kind in ("attention", "attention_backward"):
             return peak * self._reached(op.cost.kind)
-        gemm = peak * self._reached("gemm")
+        gemm = peak * self._reached(_QUANTITIES.get(op.cost.dtype, "gemm"))
         if op.cost.kind in ("conv", "grouped_conv", "rnn"):
             gemm *= self._share(op)
         return max(gemm * tile_share(op.cost.shape, self.gpu.sms, op.cost.kind), 1.0)
@@ -83,6 +86,8 @@ class Roofline:
         """Peak of the tensor cores for the type; None where the operator runs on the fp32 units."""
         if cost.dtype in ("float16", "bfloat16"):
             return self.gpu.flops.get(cost.dtype)
+        if cost.dtype == "float8_e4m3fn":
+            return self.gpu.flops.get("float8")
         allowed = self.tf32 or cost.kind in ("conv", "grouped_conv")
         return self.gpu.flops.get("tf32") if allowed and cost.dtype == "float32" else None
 

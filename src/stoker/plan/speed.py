@@ -16,6 +16,7 @@ from stoker.plan.roofline import Roofline, Side
 from stoker.plan.simulate import Timeline, play, slowdown
 from stoker.plan.trace.log import Trace
 from stoker.plan.trace.run import stages_to_trace
+from stoker.plan.workload import format_of
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ class Conditions:
         compiled: Whether the model runs under torch.compile.
         loader_rate: Samples per second that the data loader delivers to each rank; None if it keeps up.
         storage_gbs: GB/s at which checkpoints are written.
+        gpu_hours: GPU-hours from one failure to the next; None for the published figure.
     """
 
     network: str = "ib-400"
@@ -79,6 +81,7 @@ class Conditions:
     compiled: bool = False
     loader_rate: float | None = None
     storage_gbs: float = 2.0
+    gpu_hours: float | None = None
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,13 @@ def plan_speed(traces: Sequence[Trace], layout: Layout, gpu: Gpu, conditions: Co
         parts=main.parts,
         bound=bound,
         by_kind=main.timeline.by_kind,
-        goodput=goodput(traces[0].parameters, traces[0].states(), layout.ranks, storage_gbs=given.storage_gbs),
+        goodput=goodput(
+            traces[0].parameters,
+            traces[0].states(),
+            layout.ranks,
+            storage_gbs=given.storage_gbs,
+            gpu_hours=given.gpu_hours,
+        ),
         assumptions=_assumptions(gpu, layout, given, facts.precision),
     )
 
@@ -236,14 +245,14 @@ def _flops(traces: Sequence[Trace], layout: Layout) -> float:
 
 
 def _peak(gpu: Gpu, precision: str) -> float:
-    name = {"fp32": "float32", "tf32": "tf32", "fp16": "float16", "fp16-pure": "float16"}.get(precision, "bfloat16")
-    return gpu.flops.get(name, gpu.flops["float32"])
+    return gpu.flops.get(format_of(precision), gpu.flops["float32"])
 
 
 def _assumptions(gpu: Gpu, layout: Layout, given: Conditions, precision: str) -> tuple[str, ...]:
     quantities = ["gemm", "memory", "launch_us", "kernel_us"]
-    if precision in ("fp32",):
-        quantities.insert(0, "gemm_fp32")
+    extra = {"fp32": "gemm_fp32", "tf32": "gemm_tf32", "fp8": "gemm_fp8"}
+    if precision in extra:
+        quantities.insert(0, extra[precision])
     said = [
         f"{name}: {f.value:g} (from {f.low:g} to {f.high:g}): {f.source}"
         for name, f in ((quantity, gpu.reached(quantity)) for quantity in quantities)

@@ -19,13 +19,19 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-Precision = Literal["fp32", "tf32", "bf16", "fp16", "bf16-pure", "fp16-pure"]
+Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "bf16-pure", "fp16-pure"]
 Checkpointing = Literal["none", "full", "selective", "selective-layer"]
 OptimizerName = Literal["adamw", "adamw-fused", "adamw-loop", "adam", "sgd", "adafactor"]
 
-PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "bf16", "fp16", "bf16-pure", "fp16-pure")
+PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "bf16", "fp16", "fp8", "bf16-pure", "fp16-pure")
 CHECKPOINTINGS: tuple[Checkpointing, ...] = ("none", "full", "selective", "selective-layer")
 OPTIMIZERS: tuple[OptimizerName, ...] = ("adamw", "adamw-fused", "adamw-loop", "adam", "sgd", "adafactor")
+
+
+def format_of(precision: str) -> str:
+    """Number format that most matrix products have, as the tables of GPUs name it."""
+    names = {"fp32": "float32", "tf32": "tf32", "fp16": "float16", "fp16-pure": "float16", "fp8": "float8"}
+    return names.get(precision, "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,8 @@ class Workload:
         accumulation: Micro-batches per step; in a pipeline, the micro-batches that flow through it.
         optimizer: Which one.
         precision: fp32, tf32 (fp32 with TF32 products), bf16 and fp16 (autocast, or the mixed precision of
-            FSDP2), or weights and all else in one of them (bf16-pure, fp16-pure).
+            FSDP2), fp8 (bf16 with the products of linear layers in float8), or weights and all else in one type
+            (bf16-pure, fp16-pure).
         checkpointing: Which activations are computed again.
         clip: Largest gradient norm; None for no clipping.
         channels_last: Whether images and weights of convolutions are laid out channels last.

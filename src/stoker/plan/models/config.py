@@ -100,7 +100,7 @@ def _bert_head(raw: dict[str, Any]) -> dict[str, Any]:
 
 def _mpt_choices(raw: dict[str, Any]) -> dict[str, Any]:
     position = "learned" if raw.get("learned_pos_emb", True) else "none"
-    return {"position": position, "fused_loss": raw.get("loss_fn") == "fused_crossentropy"}
+    return {"position": position}
 
 
 _KEYS = {
@@ -191,6 +191,7 @@ def _read(raw: dict[str, Any], family: _Family, name: str) -> TransformerConfig:
         positions=int(value("positions")),
         head_size=value_or("head_size", hidden // heads),
         keeps_scores=bool(raw.get("_softmax_keeps_input", False)),
+        fused_loss=raw.get("loss_fn") == "fused_crossentropy",
         attention="unfused" if raw.get("_attn_implementation") == "eager" else "fused",
         **{**family.traits, **optional, **family.special(raw)},
     )

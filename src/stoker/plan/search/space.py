@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stoker.plan.hardware import Gpu
 from stoker.plan.layout import Layout
-from stoker.plan.workload import Checkpointing, Precision
+from stoker.plan.workload import Checkpointing, Precision, format_of
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,6 @@ def state_bytes(layout: Layout, parameters: int, states: float, width: int) -> f
 
 def fewest_seconds(flops: float, gpu: Gpu, gpus: int, precision: Precision) -> float:
     """Time that arithmetic takes at least: at the best that matrix products are known to reach on this GPU."""
-    names = {"fp32": "float32", "tf32": "tf32", "fp16": "float16", "fp16-pure": "float16"}
-    peak = gpu.flops.get(names.get(precision, "bfloat16"), gpu.flops["float32"])
+    peak = gpu.flops.get(format_of(precision), gpu.flops["float32"])
     best = 1.0 if precision == "fp32" else gpu.reached("gemm").high
     return flops / (gpus * peak * best)

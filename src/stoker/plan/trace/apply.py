@@ -12,6 +12,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 
 from stoker.errors import UserError
 from stoker.plan.layout import Layout
+from stoker.plan.trace.formats import half_type
 from stoker.plan.trace.torch_private import FakeTensor, apply_to_tensors, outside_fake_mode
 from stoker.plan.workload import Checkpointing, Piece, Precision, Workload
 
@@ -97,11 +98,12 @@ def _selective_contexts() -> Any:
     kept = {
         aten.mm.default,
         aten.addmm.default,
+        aten._scaled_mm.default,
         aten._scaled_dot_product_efficient_attention.default,
         aten._scaled_dot_product_flash_attention.default,
         torch.ops._c10d_functional.reduce_scatter_tensor.default,
     }
-    products = (aten.mm.default, aten.addmm.default)
+    products = (aten.mm.default, aten.addmm.default, aten._scaled_mm.default)
     seen = {True: 0, False: 0}
 
     def policy(context: Any, func: Any, *_args: Any, **_kwargs: Any) -> CheckpointPolicy:
@@ -122,7 +124,7 @@ def shard(model: nn.Module, mesh: Any, layout: Layout, precision: Precision) -> 
     """
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-    half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
+    half = half_type(precision)
     policy = MixedPrecisionPolicy(param_dtype=half, reduce_dtype=torch.float32 if half else None)
     reshard = layout.reshard and layout.pipeline == 1
     blocks = repeated_blocks(model)

@@ -17,7 +17,7 @@ from stoker.plan.trace.log import Cost, Kind, foreach_kernels
 _HALF = (torch.float16, torch.bfloat16)
 
 
-_GEMMS = frozenset(["_int_mm", "addmm", "addmv", "baddbmm", "bmm", "mm", "mv"])
+_GEMMS = frozenset(["_int_mm", "_scaled_mm", "addmm", "addmv", "baddbmm", "bmm", "mm", "mv"])
 _COPIES = frozenset(
     [
         "_chunk_cat",
@@ -67,6 +67,7 @@ _FILLS = frozenset(
 _NOTHING = frozenset(
     [
         "_local_scalar_dense",
+        "_unsafe_view",
         "detach_",
         "device",
         "empty",
@@ -172,7 +173,9 @@ def cost(name: str, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Co
     if "batch_norm" in name and "backward" in name:
         return Cost("norm", 0.0, 2 * read, written, dtype, 2, ())
     if "norm" in name and name.startswith(("native_", "_fused_rms", "rms_norm")):
-        return Cost("norm", 0.0, read, written, dtype, 2 if "backward" in name else 1, ())
+        # backward, one kernel for the input and one for the weights each read everything
+        passes = 2 if "backward" in name else 1
+        return Cost("norm", 0.0, passes * read, written, dtype, passes, ())
     if name in _COPIES:
         return Cost("copy", 0.0, read if name != "copy_" else read / 2, written, dtype, 1, ())
     if name in _FILLS:

@@ -34,6 +34,7 @@ def outline(workload: Any) -> Outline:
     from torch.autograd.graph import saved_tensors_hooks
 
     from stoker.plan.trace.apply import build_fake, repeated_blocks
+    from stoker.plan.trace.formats import half_type
     from stoker.plan.trace.torch_private import FakeTensorMode, replace_module_apply, storage_key
     from stoker.plan.workload import Piece
 
@@ -51,7 +52,7 @@ def outline(workload: Any) -> Outline:
         own = {storage_key(p.untyped_storage()) for p in parameters}
         activations, reason = None, ""
         try:
-            half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(workload.precision)
+            half = half_type(workload.precision)
             data = workload.batch(workload.micro_batch)
             with (
                 torch.autocast("cpu", dtype=half or torch.bfloat16, enabled=half is not None),

@@ -19,6 +19,7 @@ from stoker.plan.layout import Layout
 from stoker.plan.trace import torch_private as private
 from stoker.plan.trace.apply import apply_checkpointing, build_fake, repeated_blocks, shard
 from stoker.plan.trace.buckets import GradientBuckets
+from stoker.plan.trace.formats import half_type, hidden_type, use_float8, weight_type
 from stoker.plan.trace.log import Facts, Trace
 from stoker.plan.trace.recorder import Recorder
 from stoker.plan.workload import Piece, Workload, make_optimizer
@@ -89,7 +90,7 @@ def _facts(rank: _Rank) -> Facts:
     if layout.pipeline > 1:
         traced = _traced_micro_batches(layout, rank.stage, workload.accumulation)
         if workload.hidden is not None:
-            nbytes = math.prod(workload.hidden(workload.micro_batch)) * _hidden_type(rank).itemsize
+            nbytes = math.prod(workload.hidden(workload.micro_batch)) * hidden_type(workload.precision).itemsize
     return Facts(
         name=workload.name,
         samples_unit=workload.samples_unit,
@@ -135,8 +136,9 @@ def _set_up(workload: Workload, layout: Layout, recorder: Recorder, mesh: Any, s
             workload.parallelize(chunk, mesh["tp"])
         if workload.channels_last:
             chunk.to(memory_format=torch.channels_last)
-        if workload.precision.endswith("-pure"):
-            chunk.to(torch.bfloat16 if workload.precision == "bf16-pure" else torch.float16)
+        chunk.to(weight_type(workload.precision))
+        if workload.precision == "fp8" and not use_float8(chunk):
+            raise UserError(f"precision fp8: {workload.name} has no linear layer that it could run in eight bits")
         total += sum(p.numel() for p in chunk.parameters())
         apply_checkpointing(chunk, workload.checkpointing)
         if layout.shard > 1:
@@ -266,7 +268,7 @@ def _leaves(data: Any) -> Iterator[torch.Tensor]:
 
 
 def _autocast(rank: _Rank) -> contextlib.AbstractContextManager[Any]:
-    half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(rank.workload.precision)
+    half = half_type(rank.workload.precision)
     if half is None or rank.layout.shard > 1:  # FSDP2 casts by its own policy
         return contextlib.nullcontext()
     return torch.autocast(rank.device, dtype=half)
@@ -299,18 +301,14 @@ def _traced_micro_batches(layout: Layout, stage: int, micro_batches: int) -> int
     return min(micro_batches, max(4, layout.pipeline - stage + 1))
 
 
-def _hidden_type(rank: _Rank) -> torch.dtype:
-    half = {"bf16": torch.bfloat16, "fp16": torch.float16, "bf16-pure": torch.bfloat16}
-    half["fp16-pure"] = torch.float16
-    return half.get(rank.workload.precision, torch.float32)
-
-
 def _receive(rank: _Rank, *, needs_grad: bool) -> torch.Tensor:
     hidden = rank.workload.hidden
     if hidden is None:
         raise ValueError("a workload without a hidden shape cannot be cut into stages")
     shape = hidden(rank.workload.micro_batch)
-    buffer = torch.empty(shape, dtype=_hidden_type(rank), device=rank.device, requires_grad=needs_grad)
+    buffer = torch.empty(
+        shape, dtype=hidden_type(rank.workload.precision), device=rank.device, requires_grad=needs_grad
+    )
     rank.recorder.name_storage(buffer, "input")
     rank.recorder.collective("recv", buffer.numel() * buffer.element_size(), rank.groups["pp"], asynchronous=False)
     return buffer

@@ -114,6 +114,12 @@ def add_missing_fake_kernels() -> None:
     _kept_alive.append(library)
 
 
+def scaled_product(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Product of two matrices in eight bits: (rows, inner) by rows and (inner, columns) by columns."""
+    one = torch.ones((), device=a.device)
+    return torch._scaled_mm(a, b, one, one, out_dtype=dtype)
+
+
 @torch.no_grad()
 def multiply_all(tensors: list[torch.Tensor], factor: torch.Tensor) -> None:
     """Multiply every tensor in place by a scalar on its device, in few kernels."""
