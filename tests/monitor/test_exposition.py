@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from stoker.monitor.exposition import render
+from stoker.monitor import exposition
+from stoker.monitor.exposition import Exposition
 from stoker.monitor.model import (
     Disk,
     Exporter,
@@ -57,7 +59,7 @@ def read(text: bytes) -> dict[str, list[tuple[dict[str, str], float]]]:
 
 
 def test_host_and_run_series_have_value_and_labels() -> None:
-    found = read(render(sample(host=HOST, runs=(RUN,)), 0.25))
+    found = read(Exposition().render(sample(host=HOST, runs=(RUN,)), 0.25))
     assert found["stoker_host_cpu_seconds_total"] == [({"mode": "user"}, 1.5)]
     assert found["stoker_host_filesystem_available_bytes"] == [({"mount": "/data"}, 4.0)]
     assert found["stoker_host_infiniband_errors_total"] == [
@@ -75,12 +77,12 @@ def test_host_and_run_series_have_value_and_labels() -> None:
 
 def test_every_series_but_the_gpus_can_be_shown() -> None:
     exporter = Exporter(version="1", gpus_seen=0, start_time_seconds=1.0)
-    shown = read(render(sample(host=HOST, runs=(RUN,), exporter=exporter), 0.0)).keys()
+    shown = read(Exposition().render(sample(host=HOST, runs=(RUN,), exporter=exporter), 0.0)).keys()
     assert {series.name for series in all_series() if not series.name.startswith("stoker_gpu_")} <= shown
 
 
 def test_types_and_help_are_those_of_the_table() -> None:
-    text = render(sample(host=HOST, runs=(RUN,)), 0.0).decode()
+    text = Exposition().render(sample(host=HOST, runs=(RUN,)), 0.0).decode()
     assert "# TYPE stoker_host_cpu_seconds_total counter\n" in text
     assert "# TYPE stoker_run_state gauge\n" in text
     families = [family.name for family in text_string_to_metric_families(text)]
@@ -88,7 +90,7 @@ def test_types_and_help_are_those_of_the_table() -> None:
 
 
 def test_a_run_without_gpus_and_a_gpu_without_values_have_no_empty_families() -> None:
-    text = render(sample(gpus=(Gpu(gpu="0", uuid="u"),)), 0.0).decode()
+    text = Exposition().render(sample(gpus=(Gpu(gpu="0", uuid="u"),)), 0.0).decode()
     assert "stoker_gpu_power_watts" not in text
     assert 'stoker_gpu_lost{gpu="0",uuid="u",model=""} 0\n' in text
 
@@ -97,7 +99,7 @@ def test_promtool_finds_nothing_to_complain_about() -> None:
     if shutil.which("promtool") is None:
         pytest.skip("promtool, of Debian's package prometheus, is not installed here")
     gpu = Gpu(gpu="0", uuid="u", model="m", power_watts=1.0, energy_joules=2.0, xid_errors={"79": 1.0})
-    text = render(sample(host=HOST, runs=(RUN,), gpus=(gpu,)), 0.0)
+    text = Exposition().render(sample(host=HOST, runs=(RUN,), gpus=(gpu,)), 0.0)
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, timeout=60)
     assert (done.returncode, done.stdout + done.stderr) == (0, b"")
 
@@ -106,9 +108,53 @@ def test_promtool_finds_nothing_to_complain_about() -> None:
 def test_any_name_and_number_survives(name: str, number: float) -> None:
     process = GpuProcess(pid=1, process=name, memory_bytes=number)
     gpu = Gpu(gpu="0", uuid="u", processes=(process,))
-    text = render(sample(gpus=(gpu,)), 0.0)
+    text = Exposition().render(sample(gpus=(gpu,)), 0.0)
     if any(mark in name for mark in "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"):
         return  # prometheus_client's reader splits lines at these; Prometheus's own does not
     ((labels, value),) = read(text)["stoker_gpu_process_memory_bytes"]
     assert labels["process"] == name
     assert value == pytest.approx(number, nan_ok=True)
+
+
+VALUES = st.none() | st.sampled_from([0.0, 1.0, 2.5, math.inf])
+GPUS = st.builds(
+    Gpu,
+    gpu=st.sampled_from("01"),
+    uuid=st.sampled_from(["GPU-a", "GPU-b"]),
+    lost=st.booleans(),
+    sample_age_seconds=VALUES,
+    power_watts=VALUES,
+    xid_errors=st.dictionaries(st.sampled_from(["13", "79"]), st.sampled_from([1.0, 2.0])),
+    processes=st.lists(st.builds(GpuProcess, pid=st.integers(1, 2), memory_bytes=VALUES), max_size=2).map(tuple),
+)
+SAMPLES = st.builds(
+    sample,
+    gpus=st.lists(GPUS, max_size=3).map(tuple),
+    host=st.sampled_from([Host(), HOST]),
+    runs=st.lists(st.builds(replace, st.just(RUN), since_step_seconds=VALUES), max_size=2).map(tuple),
+    exporter=st.builds(Exporter, version=st.just("1"), gpus_seen=st.integers(0, 2)),
+)
+
+
+@given(st.lists(SAMPLES, min_size=2, max_size=5))
+def test_what_was_rendered_before_never_shows_again_when_it_has_changed(samples: list[MachineSample]) -> None:
+    kept = Exposition()
+    for number, one in enumerate(samples):
+        if number % 2:
+            kept.prepare(samples[number - 1])
+        assert kept.render(one, 0.5) == Exposition().render(one, 0.5)
+
+
+def test_what_has_not_changed_is_not_rendered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Exposition()
+    gpu = Gpu(gpu="0", uuid="u", power_watts=300.0, sample_age_seconds=1.0)
+    kept.prepare(sample(gpus=(gpu,), host=HOST))
+    rendered: list[tuple[str, ...]] = []
+    original = exposition._label_text  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(
+        exposition, "_label_text", lambda chain, names: rendered.append(names) or original(chain, names)
+    )
+    text = kept.render(sample(gpus=(replace(gpu, sample_age_seconds=2.0),), host=HOST), 0.0).decode()
+    assert 'stoker_gpu_power_watts{gpu="0",uuid="u",model=""} 300.0\n' in text
+    assert 'stoker_gpu_sample_age_seconds{gpu="0",uuid="u",model=""} 2.0\n' in text
+    assert rendered == [("gpu", "uuid", "model")]  # the age alone

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.monitor.exposition import render
+from stoker.monitor.exposition import Exposition
 from stoker.monitor.gpu.intervals import Intervals
 from stoker.monitor.gpu.sampler import GpuSampler
 from stoker.monitor.gpu.watch import ClockEventTime
@@ -32,7 +32,7 @@ def rendered(machine: Machine) -> tuple[str, float]:
     text, took = "", []
     for _ in range(5):
         began = time.perf_counter()
-        text = render(machine.sample(), 0.0).decode()
+        text = Exposition().render(machine.sample(), 0.0).decode()
         took.append(time.perf_counter() - began)
     return text, min(took)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from stoker.monitor.exposition import render
+from stoker.monitor.exposition import Exposition
 from stoker.monitor.gpu.readings import CLOCK_EVENTS, POLICIES
 from stoker.monitor.gpu.sampler import GpuSampler
 from stoker.monitor.model import Exporter, MachineSample
@@ -125,7 +125,7 @@ def values_of(gpu: SimulatedGpu) -> dict[tuple[str, tuple[tuple[str, str], ...]]
 def exported(sampler: GpuSampler) -> dict[Key, float]:
     """GPU series as Prometheus would read them, without those that no scenario decides."""
     sample = MachineSample(time=0, hostname="", exporter=Exporter(version=""), gpus=sampler.gpus())
-    families = text_string_to_metric_families(render(sample, 0.0).decode())
+    families = text_string_to_metric_families(Exposition().render(sample, 0.0).decode())
     return {
         (found.name, frozenset(found.labels.items())): found.value
         for family in families

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from stoker.monitor.model import MachineSample
 from stoker.monitor.series import Place, Series, all_series, place_of
@@ -15,25 +16,94 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SCRAPE_DURATION = "stoker_exporter_scrape_duration_seconds"
 
 _STATES: tuple[str, ...] = get_args(RunState)
+_EVER_NEW: Mapping[str, Sequence[str]] = {"gpus": ("sample_age_seconds",)}
+"""Fields of the parts of a sample that differ at every scrape, while the rest of the part stays for seconds."""
+
 Chain = tuple[Any, ...]
 """A record with those that it is part of, innermost first: its labels are looked for in this order."""
 
 
-def render(sample: MachineSample, scrape_seconds: float) -> bytes:
-    """Every series of the table that has a value.
+class _Family(NamedTuple):
+    """A series, and where in the sample it has its values."""
+
+    series: Series
+    place: Place
+    header: str
+    part: str
+    """First step of the place's path: a field of the sample."""
+
+
+class _Kept(NamedTuple):
+    """A record of the sample as it was last seen, without what is ever new, and its lines by number of the family."""
+
+    record: Any
+    lines: Mapping[int, str]
+
+
+class Exposition:
+    """Renders samples. What has not changed since the sample before is not rendered again.
+
+    Several threads may use it at once: each sees the lines of the sample that it brings.
+    """
+
+    def __init__(self) -> None:
+        self._kept: Mapping[tuple[str, int], _Kept] = {}
+
+    def render(self, sample: MachineSample, scrape_seconds: float) -> bytes:
+        """Every series of the table that has a value.
+
+        Args:
+            sample: What is known.
+            scrape_seconds: How long the answer before this one took.
+        """
+        lines = self._lines(sample)
+        found: list[str] = []
+        for number, family in enumerate(_families()):
+            shown = [part[number] for part in lines.get(family.part, ()) if number in part]
+            if shown:
+                found.append(family.header)
+                found += shown
+        found.append(f"{_header(_scrape_duration())}{SCRAPE_DURATION} {scrape_seconds!r}\n")
+        return "".join(found).encode()
+
+    def prepare(self, sample: MachineSample) -> None:
+        """Render what is new in a sample, for the next answer."""
+        self._lines(sample)
+
+    def _lines(self, sample: MachineSample) -> dict[str, list[Mapping[int, str]]]:
+        """Lines of every record of the sample, by the field that the record stands in."""
+        kept: dict[tuple[str, int], _Kept] = {}
+        found: dict[str, list[Mapping[int, str]]] = {}
+        for part in _parts():
+            ever_new = _EVER_NEW.get(part, ())
+            for number, record in enumerate(_records(getattr(sample, part))):
+                still = replace(record, **dict.fromkeys(ever_new)) if ever_new else record
+                before = self._kept.get((part, number))
+                if before is None or before.record != still:
+                    before = _Kept(still, dict(_lines_of(part, still, only=None)))
+                kept[part, number] = before
+                new = dict(_lines_of(part, record, only=ever_new)) if ever_new else {}
+                found.setdefault(part, []).append({**before.lines, **new} if new else before.lines)
+        self._kept = kept
+        return found
+
+
+def _lines_of(part: str, record: Any, *, only: Sequence[str] | None) -> Iterator[tuple[int, str]]:
+    """The lines of a record and of those within it, by number of the family.
 
     Args:
-        sample: What is known.
-        scrape_seconds: How long the answer before this one took.
+        part: Field of the sample that the record stands in.
+        record: The record.
+        only: Fields of the record itself; None for all, also of those within it.
     """
     chains: dict[str, list[Chain]] = {}
     labels: dict[tuple[int, tuple[str, ...]], str] = {}
-    lines: list[str] = []
-    for series, place, header in _families():
+    for number, (series, place, _, _) in _families_of(part):
+        if only is not None and (place.record != part or place.field not in only):
+            continue
         if place.record not in chains:
-            chains[place.record] = _chains_at(place.record, sample)
-        lines.append(header)
-        before = len(lines)
+            chains[place.record] = _chains_at(place.record, record)
+        lines: list[str] = []
         for chain in chains[place.record]:
             value: Any = getattr(chain[0], place.field) if place.field else True
             if value is None or value == "":
@@ -41,10 +111,8 @@ def render(sample: MachineSample, scrape_seconds: float) -> bytes:
             if (shown := labels.get((id(chain[0]), place.labels))) is None:
                 shown = labels[id(chain[0]), place.labels] = _label_text(chain, place.labels)
             _add_lines(lines, series, place, shown, value)
-        if len(lines) == before:
-            lines.pop()
-    lines.append(f"{_header(_scrape_duration())}{SCRAPE_DURATION} {scrape_seconds!r}\n")
-    return "".join(lines).encode()
+        if lines:
+            yield number, "".join(lines)
 
 
 def _add_lines(lines: list[str], series: Series, place: Place, shown: str, value: Any) -> None:
@@ -60,9 +128,20 @@ def _add_lines(lines: list[str], series: Series, place: Place, shown: str, value
 
 
 @cache
-def _families() -> tuple[tuple[Series, Place, str], ...]:
-    """All series but the one that no record holds, with their places and headers."""
-    return tuple((series, place_of(series), _header(series)) for series in all_series() if series.field)
+def _families() -> tuple[_Family, ...]:
+    """All series but the one that no record holds."""
+    held = [series for series in all_series() if series.field]
+    return tuple(_Family(one, place_of(one), _header(one), one.field.partition(".")[0]) for one in held)
+
+
+@cache
+def _families_of(part: str) -> tuple[tuple[int, _Family], ...]:
+    return tuple((number, family) for number, family in enumerate(_families()) if family.part == part)
+
+
+@cache
+def _parts() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(family.part for family in _families()))
 
 
 @cache
@@ -93,12 +172,12 @@ def _quoted(value: object) -> str:
     return f'"{text}"'
 
 
-def _chains_at(path: str, sample: MachineSample) -> list[Chain]:
-    """All records at a path such as `gpus.processes`."""
-    found: list[Chain] = [(sample,)]
-    for step in path.split("."):
-        found = [(record, *chain) for chain in found for record in _records(getattr(chain[0], step))]
-    return [chain[:-1] for chain in found]  # the sample itself gives no labels
+def _chains_at(path: str, record: Any) -> list[Chain]:
+    """All records within one at a path such as `gpus.processes`, whose first step the record itself stands for."""
+    found: list[Chain] = [(record,)]
+    for step in path.split(".")[1:]:
+        found = [(inner, *chain) for chain in found for inner in _records(getattr(chain[0], step))]
+    return found
 
 
 def _records(value: Any) -> tuple[Any, ...]:

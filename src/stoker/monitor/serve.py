@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -17,11 +18,13 @@ from stoker.monitor.machine import Machine
 from stoker.monitor.page.route import PageRoute
 from stoker.monitor.watch import Watch
 from stoker.monitor.web.access import Access
-from stoker.monitor.web.routes import make_routes
+from stoker.monitor.web.routes import Metrics, make_routes
 from stoker.monitor.web.server import MonitorServer
 from stoker.run_status import registries
 
 DEFAULT_LISTEN = "127.0.0.1:9836"
+SWITCH = 0.0005
+"""Seconds after which a thread lets another run: a scrape shall not wait for one that renders or reads."""
 SIMULATION = "NVML_SIM_SCENARIO"
 """Set where a simulated driver library is loaded; see tests/nvml_sim."""
 
@@ -79,7 +82,9 @@ def serve(options: ServeOptions) -> None:
     access = Access(options.web_config)
     machine = Machine(options.intervals, [*options.runs, *registries()], simulated=SIMULATION in os.environ)
     watch = Watch()
-    server = MonitorServer(address, make_routes(machine, PageRoute(watch)), access)
+    metrics = Metrics(machine)
+    server = MonitorServer(address, make_routes(machine, PageRoute(watch), metrics), access)
+    machine.sampler.changed = metrics.prepare
     machine.start()
     feed = Feed(machine.sample, watch, every=options.intervals.fast)
     feed.start()
@@ -97,6 +102,9 @@ def answer_until_told(server: MonitorServer, access: Access) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
+    sys.setswitchinterval(SWITCH)
+    gc.collect()
+    gc.freeze()  # what is loaded by now stays: no scrape waits while it is searched for garbage
     threading.Thread(target=server.serve_forever, daemon=True).start()
     sys.stderr.write(f"{_greeting(server, access)}\n")
     ended.wait()

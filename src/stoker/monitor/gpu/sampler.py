@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -68,6 +68,8 @@ class GpuSampler:
         self._heard = time.monotonic()
         self._pause = FIRST_PAUSE
         self._stopped = threading.Event()
+        self.changed: Callable[[], None] = lambda: None
+        """Called after each sample of a GPU, in the thread that took it."""
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -139,7 +141,8 @@ class GpuSampler:
             assert process.stdout is not None
             for line in process.stdout:
                 self._heard = time.monotonic()
-                self._take(line)
+                if self._take(line):
+                    self.changed()
         return process.returncode
 
     def _ended(self, code: int) -> None:
@@ -149,11 +152,12 @@ class GpuSampler:
         told = f"the process that asks the driver ended with exit code {code}"
         self._driver = replace(state, up=False, error=told, restarts=state.restarts + 1)
 
-    def _take(self, line: bytes) -> None:
+    def _take(self, line: bytes) -> bool:
+        """Take in what was said; whether it was a sample."""
         try:
             message: dict[str, Any] = json.loads(line)
         except ValueError:
-            return  # cut short, as the process died
+            return False  # cut short, as the process died
         with self._lock:
             if "hello" in message:
                 self._take_hello(message["hello"])
@@ -166,6 +170,8 @@ class GpuSampler:
                 self._take_xid(str(message["xid"]), message["gpu"])
             elif "gpu" in message:
                 self._take_sample(message)
+                return True
+        return False
 
     def _take_hello(self, hello: Mapping[str, Any]) -> None:
         self._pause = FIRST_PAUSE
