@@ -17,7 +17,7 @@ from stoker.train.spec.load import all_keys
 
 PLANNED = [
     "TARGET", "OVERRIDES", "--gpu", "--gpus", "--layout", "--precision", "--checkpointing", "--micro-batch",
-    "--accumulation", "--optimizer", "--sequence", "--image-size", "--compile", "--profile", "--format",
+    "--accumulation", "--optimizer", "--sequence", "--image-size", "--compile", "--profile", "--format", "--html",
 ]  # fmt: skip
 """What `plan memory` and `plan speed` share."""
 
@@ -62,7 +62,9 @@ VERBS = {
         "--epochs", "--fill-hours", "--format",
     ],
     "plan memory": [*PLANNED, "--expandable-segments"],
-    "plan speed": [*PLANNED, "--network", "--gpus-per-node", "--loader-rate", "--storage-gbs"],
+    "plan speed": [
+        *PLANNED, "--network", "--gpus-per-node", "--loader-rate", "--storage-gbs", "--gpu-hours-between-failures",
+    ],
     "plan search": [
         "TARGET", "OVERRIDES", "--gpu", "--servers", "--gpus-per-server", "--network", "--deadline", "--tokens",
         "--samples", "--global-batch", "--price", "--precision", "--optimizer", "--sequence", "--image-size",

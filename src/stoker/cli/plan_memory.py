@@ -69,6 +69,9 @@ class Asked:
     compiled: Annotated[bool, typer.Option("--compile", help="The model will run under torch.compile.")] = False
     profile: Profile = None
     output: Form = "text"
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Also write a page with time lines that opens offline.")
+    ] = None
 
     def options(self) -> Options:
         """What a run file would say."""
@@ -99,6 +102,13 @@ class Asked:
             say=note,
         )
 
+    def write(self, page: str) -> None:
+        """Write the page and say where it is."""
+        from stoker.report.write import write_aside
+
+        if self.html is not None:
+            note(f"the page is {write_aside(self.html, page)}")
+
 
 def note(sentence: str) -> None:
     """Tell the person, beside the answer."""
@@ -118,11 +128,15 @@ def memory(
     planned = asked.resolve()
     gpu, layout = planned.gpu, planned.layout
     options = Options(expandable_segments=expandable_segments)
-    plan, _ = plan_memory(planned.source, layout, gpu, options=options, compiled=asked.compiled)
+    plan, reply = plan_memory(planned.source, layout, gpu, options=options, compiled=asked.compiled)
     if asked.output == "json":
         typer.echo(json.dumps({"gpu": gpu.name, "layout": str(layout), **plan.to_json()}, indent=1))
     else:
         typer.echo(memory_text(plan, gpu, layout))
+    if asked.html is not None:
+        from stoker.plan.page import memory_page
+
+        asked.write(memory_page(plan, reply.traces, gpu, layout, options, Path(asked.target).name))
     if plan.verdict == "does not fit":
         raise typer.Exit(ExitCode.FAILED)
 
@@ -134,6 +148,15 @@ def speed(
     gpus_per_node: GpusPerNode = 8,
     loader_rate: Annotated[float | None, typer.Option(help="Samples/s per GPU from the data loader.")] = None,
     storage_gbs: Annotated[float, typer.Option(help="GB/s at which checkpoints are written.")] = 2.0,
+    failure_hours: Annotated[
+        float | None,
+        typer.Option(
+            "--gpu-hours-between-failures",
+            min=1.0,
+            help="For the time between checkpoints and the goodput. Default: 50,700, as Llama 3 saw.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """How fast: step time and throughput as a range, and what bounds it."""
     from stoker.plan.memory import plan_memory
@@ -151,6 +174,7 @@ def speed(
         compiled=asked.compiled,
         loader_rate=loader_rate,
         storage_gbs=storage_gbs,
+        gpu_hours=failure_hours,
     )
     plan = plan_speed(reply.traces, layout, gpu, given)
     if asked.output == "json":
@@ -158,6 +182,12 @@ def speed(
         typer.echo(json.dumps(both, indent=1))
     else:
         typer.echo(speed_text(plan, held, gpu, layout))
+    if asked.html is not None:
+        from stoker.plan.page import speed_page
+        from stoker.plan.scaling import scaling_curve
+
+        sizes = scaling_curve(planned.source, reply.traces, layout, gpu, given)
+        asked.write(speed_page(plan, held, reply.traces, gpu, layout, given, sizes))
 
 
 def calibrate(

@@ -43,14 +43,15 @@ def to_text(compared: Sequence[Compared], what: str, *, unicode: bool = True) ->
 def to_html(compared: Sequence[Compared], title: str, what: str) -> str:
     """One page with the table, a bar chart for each measure that is known, and what was assumed."""
     charts = [
-        (heading, bar_chart(heading, _bars(compared, measure), key=f"chart{index}"))
+        (heading, bar_chart(heading, _bars(compared, measure), key=f"chart{index}"), "")
         for index, (heading, measure) in enumerate(_MEASURES)
         if any(measure(one) for one in compared)
     ]
     return render_page(
-        "cards.html.j2",
+        "plan.html.j2",
         title=title,
         what=what,
+        table="Side by side",
         heads=HEADS,
         rows=[_cells(one) for one in compared],
         charts=charts,

@@ -22,6 +22,10 @@ class Slot(NamedTuple):
     micro_batch: int
 
 
+Watch = Callable[[int, Slot, float, float], None]
+"""Is told a stage, its slot, and when the slot began and ended, in seconds."""
+
+
 def order(schedule: Schedule, stage: int, stages: int, micro_batches: int, chunks: int = 1) -> list[Slot]:
     """Slots of one stage, in the order in which it runs them.
 
@@ -64,6 +68,7 @@ def makespan(
     duration: Callable[[int, Slot], float],
     transfer: float,
     chunks: int = 1,
+    watch: Watch | None = None,
 ) -> tuple[float, list[float]]:
     """Time until the last stage is done, and the time that each stage works.
 
@@ -72,6 +77,7 @@ def makespan(
         duration: Seconds that a slot takes on a stage.
         transfer: Seconds that activations take to the next stage.
         chunks: Chunks of the model per stage.
+        watch: Is told every slot.
 
     Returns:
         Seconds in all, and busy seconds per stage.
@@ -93,6 +99,8 @@ def makespan(
                 seconds = duration(stage, slot)
                 clock[stage] = max(clock[stage], ready) + seconds
                 busy[stage] += seconds
+                if watch is not None:
+                    watch(stage, slot, clock[stage] - seconds, clock[stage])
                 done[stage, slot] = clock[stage]
                 place[stage] += 1
                 remaining -= 1

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from stoker.plan.collectives import Network, seconds
 from stoker.plan.hardware import overhead
 from stoker.plan.roofline import Roofline
-from stoker.plan.trace.log import Collective, Op, Sync, Trace
+from stoker.plan.trace.log import Collective, Op, Phase, Sync, Trace
 
 _COLLECTIVE_LAUNCH = 15e-6
 """Host seconds per collective call (assumption: several operators' worth)."""
@@ -43,6 +44,23 @@ class Timeline:
         return self.ends[last, "step"] - self.ends.get((last - 1, "step"), 0.0)
 
 
+class Span(NamedTuple):
+    """Something that occupies a stream or the wire, in the last step.
+
+    Attributes:
+        row: What it occupies: `compute`, `stream N` for another stream, or `communication`.
+        start: Seconds from the beginning of the trace; so is `end`.
+        phase: Part of the step.
+        name: Module of an operator, or name of a collective.
+    """
+
+    row: str
+    start: float
+    end: float
+    phase: Phase
+    name: str
+
+
 def play(
     trace: Trace,
     roofline: Roofline,
@@ -50,6 +68,7 @@ def play(
     *,
     scale: Callable[[Op], float] | None = None,
     peer_to_peer: bool = False,
+    watch: Callable[[Span], None] | None = None,
 ) -> Timeline:
     """Play a trace on one GPU.
 
@@ -59,6 +78,7 @@ def play(
         network: Prices collectives.
         scale: Factor on the time of an operator, for what a trace cannot see.
         peer_to_peer: Whether sends and receives take time; in a pipeline the schedule counts them.
+        watch: Is told every span of the last step.
     """
     timeline = Timeline()
     streams: dict[int, float] = {}
@@ -71,8 +91,11 @@ def play(
             launch = roofline.launch_seconds(event)
             took = roofline.seconds(event) * (scale(event) if scale else 1.0)
             host += launch
-            streams[event.stream] = max(streams.get(event.stream, 0.0), host) + took
+            end = streams[event.stream] = max(streams.get(event.stream, 0.0), host) + took
             if event.step == last:
+                if watch is not None:
+                    row = f"stream {event.stream}" if event.stream else "compute"
+                    watch(Span(row, end - took, end, event.phase, trace.modules[event.module]))
                 timeline.compute += took
                 timeline.host += launch
                 kind = event.cost.kind
@@ -86,6 +109,8 @@ def play(
             wire = max(wire, streams.get(event.stream, 0.0), host) + took
             streams[event.stream] = wire
             if event.step == last:
+                if watch is not None:
+                    watch(Span("communication", wire - took, wire, event.phase, event.op))
                 timeline.communication += took
         else:
             _synchronise(event, streams, events)

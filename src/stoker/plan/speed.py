@@ -13,7 +13,7 @@ from stoker.plan.goodput import Goodput, goodput
 from stoker.plan.hardware import Gpu, find_link, overhead
 from stoker.plan.layout import Layout
 from stoker.plan.roofline import Roofline, Side
-from stoker.plan.simulate import Timeline, play, slowdown
+from stoker.plan.simulate import Span, Timeline, play, slowdown
 from stoker.plan.trace.log import Trace
 from stoker.plan.trace.run import stages_to_trace
 from stoker.plan.workload import format_of
@@ -153,6 +153,59 @@ def expected_seconds(
     ]
 
 
+@dataclass(frozen=True)
+class StepTimeline:
+    """The streams of one GPU in a step of which nothing is known but what was expected.
+
+    Attributes:
+        spans: What occupies them, in seconds from the beginning of the step.
+        seconds: Time of the step as it was played: without the other ranks that it waits for.
+        stage: Stage of the pipeline.
+    """
+
+    spans: tuple[Span, ...]
+    seconds: float
+    stage: int = 0
+
+
+def step_timeline(
+    traces: Sequence[Trace], layout: Layout, gpu: Gpu, conditions: Conditions | None = None
+) -> StepTimeline:
+    """Play the stage that computes longest once more and write down when its streams are busy.
+
+    Of an accumulating step it shows the micro-batches that were traced.
+    """
+    given = conditions or Conditions()
+    roofline = Roofline(gpu, tf32=traces[0].facts.precision == "tf32")
+    found: list[StepTimeline] = []
+    for stage, one in zip(stages_to_trace(layout), traces, strict=True):
+        spans: list[Span] = []
+        timeline = play(one, roofline, _network(gpu, given), watch=spans.append)
+        begin = timeline.ends.get((one.steps - 2, "step"), 0.0)
+        moved = tuple(span._replace(start=span.start - begin, end=span.end - begin) for span in spans)
+        found.append(StepTimeline(moved, timeline.step_seconds(one.steps - 1), stage))
+    return max(found, key=lambda one: one.seconds)
+
+
+def pipeline_timeline(
+    traces: Sequence[Trace], layout: Layout, gpu: Gpu, conditions: Conditions | None = None
+) -> StepTimeline | None:
+    """When each stage of a pipeline runs which micro-batch; None without a pipeline."""
+    if layout.pipeline == 1:
+        return None
+    given = conditions or Conditions()
+    roofline = Roofline(gpu, tf32=traces[0].facts.precision == "tf32")
+    network = _network(gpu, given)
+    spans: list[Span] = []
+
+    def watch(stage: int, slot: pipeline.Slot, start: float, end: float) -> None:
+        phase = "forward" if slot.direction == "F" else "backward"
+        spans.append(Span(f"stage {stage}", start, end, phase, f"micro-batch {slot.micro_batch}"))
+
+    step = _pipeline_step(traces, [play(one, roofline, network) for one in traces], layout, network, watch)
+    return StepTimeline(tuple(spans), step.seconds)
+
+
 def _step(traces: Sequence[Trace], layout: Layout, gpu: Gpu, given: Conditions, side: Side) -> _Step:
     roofline = Roofline(gpu, tf32=traces[0].facts.precision == "tf32", side=side)
     network = _network(gpu, given)
@@ -190,7 +243,13 @@ def _plain_step(trace: Trace, timeline: Timeline) -> _Step:
     return _Step(total, {name: value / step for name, value in parts.items()}, timeline)
 
 
-def _pipeline_step(traces: Sequence[Trace], timelines: Sequence[Timeline], layout: Layout, network: Network) -> _Step:
+def _pipeline_step(
+    traces: Sequence[Trace],
+    timelines: Sequence[Timeline],
+    layout: Layout,
+    network: Network,
+    watch: pipeline.Watch | None = None,
+) -> _Step:
     facts, stages, chunks = traces[0].facts, layout.pipeline, layout.interleave
     measured = {
         stage: _slot_seconds(trace, timeline)
@@ -205,7 +264,7 @@ def _pipeline_step(traces: Sequence[Trace], timelines: Sequence[Timeline], layou
     def duration(stage: int, slot: pipeline.Slot) -> float:
         return of_stage[stage][0 if slot.direction == "F" else 1]
 
-    span, busy = pipeline.makespan(orders, duration, transfer, chunks)
+    span, busy = pipeline.makespan(orders, duration, transfer, chunks, watch)
     tail = max(one[2] for one in of_stage)
     total = span + tail
     worked = statistics.mean(busy)

@@ -21,9 +21,10 @@ ROW, BAR, AXIS = 30, 16, 26
 
 @dataclass(frozen=True)
 class Bar:
-    """A value that is expected, and how far it may be off; None for both where there is none.
+    """A value that is expected, and how far it may be off: not at all where both ends are the same.
 
     Attributes:
+        expected: The value; None where there is none.
         note: What to say instead of the value where there is none.
         colour: Index into the palette.
     """
@@ -87,6 +88,8 @@ def _blocks(bar: Bar, most: float, width: int) -> str:
 def _value(bar: Bar) -> str:
     if bar.expected is None:
         return bar.note
+    if bar.low == bar.high:
+        return rough(bar.expected)
     return f"{rough(bar.expected)} ({rough(bar.low)} to {rough(bar.high)})"
 
 
