@@ -43,6 +43,8 @@ def test_memory_as_a_page_beside_the_text(model: Path, tmp_path: Path, command: 
     code, out, err = command("plan", "memory", f"{model}:small", "--gpu", "L4", "--html", page)
     assert code == 0
     assert out.startswith("fits:")
+    bars = {line.split()[0]: line.count("█") for line in out.splitlines() if line.startswith("  ")}
+    assert bars["context"] > 30  # next to a model of one MiB
     assert err == f"the page is {page}\n"
     seen = Page(page.read_text())
     assert [one for one in seen.fetched if not one.startswith("data:")] == []

@@ -99,6 +99,19 @@ def test_pipeline_and_tensor_parallel_stages_are_planned(folder):
     assert fast.parts["pipeline bubble"] > 0
 
 
+def test_the_time_at_the_peak_counts_no_recomputation(folder):
+    gpu, layout = find_gpu("H100"), parse_layout("single")
+    plans = {
+        kind: plan_speed(trace(source(folder, checkpointing=kind), layout, gpu).traces, layout, gpu)
+        for kind in ("none", "full")
+    }
+    none, full = plans["none"], plans["full"]
+    assert full.seconds_at_peak == none.seconds_at_peak
+    assert full.tflops_per_gpu * full.step_seconds.expected > 1.2 * none.tflops_per_gpu * none.step_seconds.expected
+    arithmetic = none.tflops_per_gpu * 1e12 * none.step_seconds.expected
+    assert none.seconds_at_peak == pytest.approx(arithmetic / gpu.flops["bfloat16"], rel=0.1)
+
+
 @pytest.mark.slow
 def test_checkpointing_and_batch_move_memory_the_right_way(folder):
     gpu = find_gpu("A100")

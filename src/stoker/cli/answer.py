@@ -22,10 +22,19 @@ def language_of_environment() -> Language:
     return "en"
 
 
+def shows_unicode() -> bool:
+    """Whether the output can hold more than ASCII."""
+    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+
+
+def block() -> str:
+    """What bars are made of."""
+    return "█" if shows_unicode() else "#"
+
+
 def print_json(value: Any) -> None:
     """One JSON document, in letters that the output can hold."""
-    utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    typer.echo(json.dumps(value, ensure_ascii=not utf8, indent=1))
+    typer.echo(json.dumps(value, ensure_ascii=not shows_unicode(), indent=1))
 
 
 def print_text(text: str, *, err: bool = False) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from stoker.cli.answer import shows_unicode
+
 Format = Literal["text", "json"]
 
 
@@ -42,7 +44,6 @@ def compare(
     The exit code is 1 if the model fits none of them.
     """
     import json
-    import sys
 
     from stoker.errors import ExitCode
     from stoker.forecast.request import Options, read_sources
@@ -57,8 +58,7 @@ def compare(
     if format_ == "json":
         typer.echo(json.dumps([one.to_json() for one in compared], indent=2, ensure_ascii=False))
     else:
-        unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
-        typer.echo(to_text(compared, what, unicode=unicode), nl=False)
+        typer.echo(to_text(compared, what, unicode=shows_unicode()), nl=False)
     if html is not None:
         write_aside(html, to_html(compared, f"Cards for {Path(model).name}", what))
         typer.echo(f"the page is {html}", err=True)

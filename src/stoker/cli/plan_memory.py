@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from stoker.cli.answer import block
 from stoker.cli.option_group import with_group
 from stoker.errors import ExitCode, UserError
 
@@ -132,7 +133,7 @@ def memory(
     if asked.output == "json":
         typer.echo(json.dumps({"gpu": gpu.name, "layout": str(layout), **plan.to_json()}, indent=1))
     else:
-        typer.echo(memory_text(plan, gpu, layout))
+        typer.echo(memory_text(plan, gpu, layout, block=block()))
     if asked.html is not None:
         from stoker.plan.page import memory_page
 
@@ -181,7 +182,7 @@ def speed(
         both = {"gpu": gpu.name, "layout": str(layout), "memory": held.verdict, **plan.to_json()}
         typer.echo(json.dumps(both, indent=1))
     else:
-        typer.echo(speed_text(plan, held, gpu, layout))
+        typer.echo(speed_text(plan, held, gpu, layout, block=block()))
     if asked.html is not None:
         from stoker.plan.page import speed_page
         from stoker.plan.scaling import scaling_curve

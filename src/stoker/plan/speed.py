@@ -14,7 +14,7 @@ from stoker.plan.hardware import Gpu, find_link, overhead
 from stoker.plan.layout import Layout
 from stoker.plan.roofline import Roofline, Side
 from stoker.plan.simulate import Span, Timeline, play, slowdown
-from stoker.plan.trace.log import Trace
+from stoker.plan.trace.log import Phase, Trace
 from stoker.plan.trace.run import stages_to_trace
 from stoker.plan.workload import format_of
 
@@ -43,6 +43,9 @@ class SpeedPlan:
         by_kind: Kernel seconds by kind of operator.
         goodput: What failures and checkpoints leave.
         assumptions: What was assumed, with sources.
+        seconds_at_peak: Seconds that the model's arithmetic of a step takes one GPU at its dense peak: three times
+            that of the forward pass, recomputation left out (Chowdhery et al. 2022, arXiv 2204.02311, appendix B).
+            Over the real step time it is the model FLOPs utilisation. None on a CPU.
     """
 
     step_seconds: Range
@@ -55,6 +58,7 @@ class SpeedPlan:
     by_kind: Mapping[str, float]
     goodput: Goodput
     assumptions: tuple[str, ...] = field(default=())
+    seconds_at_peak: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary for `json.dumps`."""
@@ -134,6 +138,7 @@ def plan_speed(traces: Sequence[Trace], layout: Layout, gpu: Gpu, conditions: Co
             gpu_hours=given.gpu_hours,
         ),
         assumptions=_assumptions(gpu, layout, given, facts.precision),
+        seconds_at_peak=None if gpu.on_cpu else 3 * _flops(traces, layout, "forward") / _peak(gpu, facts.precision),
     )
 
 
@@ -292,12 +297,15 @@ def _slot_seconds(trace: Trace, timeline: Timeline) -> tuple[float, float, float
     return forward, backward, spans["s"][0] + max(0.0, spans["B"][-1] - backward)
 
 
-def _flops(traces: Sequence[Trace], layout: Layout) -> float:
-    """Arithmetic of one step on an average GPU, from what was traced of it."""
+def _flops(traces: Sequence[Trace], layout: Layout, phase: Phase | None = None) -> float:
+    """Arithmetic of one step, or of one phase of it, on an average GPU, from what was traced of it."""
     facts = traces[0].facts
+    per_stage = [
+        sum(op.cost.flops for op in one.ops() if phase in (None, op.phase)) / one.facts.traced_micro_batches
+        for one in traces
+    ]
     if layout.pipeline == 1:
-        return traces[0].flops() * facts.accumulation / facts.traced_micro_batches
-    per_stage = [one.flops() / one.facts.traced_micro_batches for one in traces]
+        return per_stage[0] * facts.accumulation
     middle = per_stage[min(1, len(per_stage) - 1)]
     whole = sum(per_stage) + middle * (layout.pipeline - len(per_stage))
     return whole / layout.pipeline * facts.accumulation

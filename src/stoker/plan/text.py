@@ -13,13 +13,27 @@ def gib(nbytes: float) -> str:
     return f"{nbytes / (1 << 30):7.2f} GiB" if nbytes >= 1 << 30 else f"{nbytes / (1 << 20):7.1f} MiB"
 
 
-def memory_text(plan: MemoryPlan, gpu: Gpu, layout: Layout) -> str:
-    """Verdict, what holds the memory at the peak, and what was assumed."""
-    usable = plan.usable or 1
+BAR = 40
+"""Letters of a bar that stands for everything."""
+
+
+def memory_text(plan: MemoryPlan, gpu: Gpu, layout: Layout, *, block: str = "") -> str:
+    """Verdict, what holds the memory at the peak, and what was assumed.
+
+    Args:
+        plan: The plan.
+        gpu: The planned GPU.
+        layout: How ranks are arranged.
+        block: Letter that bars are made of; empty for no bars.
+    """
+    usable, whole = plan.usable or 1, plan.device_bytes or 1.0
     lines = [
         f"{plan.verdict}: {gib(plan.device_bytes).strip()} of {usable / (1 << 30):.1f} GiB of {gpu.name}"
         f" ({plan.device_bytes / usable:.0%}), layout {layout}",
-        *(f"  {name:14}{gib(value)}" for name, value in plan.categories.items()),
+        *(
+            f"  {name:14}{gib(value)}  {block * round(BAR * value / whole)}".rstrip()
+            for name, value in plan.categories.items()
+        ),
         f"  peak in the {plan.peak}; allocated {gib(plan.allocated).strip()}, reserved {gib(plan.reserved).strip()}",
     ]
     if plan.holders:
@@ -29,15 +43,25 @@ def memory_text(plan: MemoryPlan, gpu: Gpu, layout: Layout) -> str:
     return "\n".join(lines)
 
 
-def speed_text(plan: SpeedPlan, held: MemoryPlan, gpu: Gpu, layout: Layout) -> str:
-    """Throughput and step time with their ranges, what bounds them, and what was assumed."""
+def speed_text(plan: SpeedPlan, held: MemoryPlan, gpu: Gpu, layout: Layout, *, block: str = "") -> str:
+    """Throughput and step time with their ranges, what bounds them, and what was assumed.
+
+    Args:
+        plan: The plan.
+        held: Memory of the same.
+        gpu: The planned GPU.
+        layout: How ranks are arranged.
+        block: Letter that bars are made of; empty for no bars.
+    """
     step, rate = plan.step_seconds, plan.samples_per_second
+    parts = plan.parts.items() if block else ()
     lines = [
         f"{rate.expected:.4g} samples/s ({rate.low:.4g} to {rate.high:.4g}) on {layout.ranks} x {gpu.name},"
         f" layout {layout}; memory: {held.verdict}",
         f"  step {step.expected * 1e3:.4g} ms ({step.low * 1e3:.4g} to {step.high * 1e3:.4g})",
         f"  {plan.tflops_per_gpu:.4g} TFLOP/s per GPU, {plan.utilisation:.1%} of the dense peak",
         "  " + ", ".join(f"{name} {share:.0%}" for name, share in plan.parts.items()) + f"; bound by {plan.bound}",
+        *(f"  {name:14}{share:6.0%}  {block * round(BAR * share)}".rstrip() for name, share in parts),
         f"  checkpoint {plan.goodput.checkpoint_gib:.1f} GiB,"
         f" every {plan.goodput.interval_seconds / 60:.0f} min, goodput {plan.goodput.share:.1%}",
     ]

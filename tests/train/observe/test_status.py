@@ -77,7 +77,28 @@ def test_steps_are_told_as_rates_over_the_last_ones(folder: Path, registry: Path
     assert status.step_seconds == pytest.approx(0.25)
     assert status.data_wait_ratio == pytest.approx(0.2)
     assert status.ended_time == pytest.approx(time.time(), abs=5)
-    assert status.mfu_ratio is None  # nobody has said how many FLOPs a sample takes
+    assert status.mfu_ratio is None  # nobody has said how many FLOPs a step takes
+
+
+@pytest.mark.parametrize(
+    ("plan", "mfu"),
+    [
+        ({"processes": 2, "speed": {"seconds_at_peak": 0.1}}, 0.4),
+        ({"processes": 4, "speed": {"seconds_at_peak": 0.1}}, None),  # of another start
+        ({"processes": 2, "speed": {"seconds_at_peak": None}}, None),  # a CPU
+        ({"processes": 2, "speed": None}, None),
+        ([], None),
+    ],
+)
+def test_the_share_of_the_peak_is_known_from_the_plan_of_the_run(
+    plan: object, mfu: float | None, folder: Path, registry: Path
+) -> None:
+    (folder / "plan.json").write_text(json.dumps(plan))
+    observer = StatusObserver(folder, FACTS)
+    observer.start(0, 0.0)
+    observer.on_step(record(1), 0.1)
+    observer.close()
+    assert read_status(folder / "status.json").mfu_ratio == (None if mfu is None else pytest.approx(mfu))
 
 
 def test_it_is_written_while_the_loop_hangs(folder: Path, registry: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import sys
@@ -11,6 +12,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -64,6 +66,7 @@ class StatusObserver(Observer):
         self._records: deque[StepRecord] = deque(maxlen=_WINDOW)
         self._samples, self._fraction, self._step_clock = 0, 0.0, time.monotonic()
         self._status = _first_status(str(folder), facts, self._step_clock)
+        self._seconds_at_peak = planned_seconds_at_peak(folder / "plan.json", facts.world_size)
         self._ended = threading.Event()
         self._writer: threading.Thread | None = None
         self._write()
@@ -131,7 +134,7 @@ class StatusObserver(Observer):
             self._write()
 
     def _write(self) -> None:
-        status = _with_records(self._status, list(self._records))
+        status = _with_records(self._status, list(self._records), self._seconds_at_peak)
         status = replace(
             status,
             samples=self._samples,
@@ -174,7 +177,20 @@ def _first_status(folder: str, facts: RunFacts, now: float) -> RunStatus:
     )
 
 
-def _with_records(status: RunStatus, records: list[StepRecord]) -> RunStatus:
+def planned_seconds_at_peak(plan: Path, world_size: int) -> float | None:
+    """Seconds that the arithmetic of a step takes at the peak of the card, from the plan of this very run.
+
+    None without a plan (`stoker train --plan` makes it), on a CPU, and where the plan is for another number of ranks.
+    """
+    try:
+        value: Any = json.loads(plan.read_text(encoding="utf-8"))
+        seconds = value["speed"]["seconds_at_peak"] if value["processes"] == world_size else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return float(seconds) if isinstance(seconds, int | float) and seconds > 0 else None
+
+
+def _with_records(status: RunStatus, records: list[StepRecord], seconds_at_peak: float | None) -> RunStatus:
     """The last step, and rates over the last ones."""
     if not records:
         return status
@@ -187,6 +203,7 @@ def _with_records(status: RunStatus, records: list[StepRecord]) -> RunStatus:
         loss=last.loss,
         step_seconds=seconds / len(records),
         samples_per_second=sum(record.samples for record in records) / seconds if seconds else None,
+        mfu_ratio=seconds_at_peak * len(records) / seconds if seconds_at_peak and seconds else None,
         data_wait_ratio=sum(record.phases.get("data", 0.0) for record in records) / seconds if seconds else None,
     )
 
