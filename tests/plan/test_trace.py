@@ -26,6 +26,9 @@ from torch import nn
 def plain(micro_batch=4):
     model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 1))
     return model, torch.randn(micro_batch, 16), lambda out: out.square().mean()
+def halved(micro_batch=4):
+    model, inputs, loss = plain(micro_batch)
+    return model.to(torch.bfloat16), inputs.to(torch.bfloat16), loss
 class Branch(nn.Module):
     def __init__(self):
         super().__init__()
@@ -149,3 +152,14 @@ def test_linear_layers_in_eight_bits(folder):
 def test_no_linear_layer_to_run_in_eight_bits(folder):
     with pytest.raises(UserError, match=r"precision fp8: .* has no linear layer that it could run in eight bits"):
         trace(source(f"{folder}/small_models.py:branching", precision="fp8"), parse_layout("single"), find_gpu("H100"))
+
+
+def test_weights_stay_as_the_model_made_them_unless_they_are_asked_for_in_half(folder):
+    """A model that brings its own half precision is not cast to fp32."""
+    sizes = {
+        (name, precision): trace(
+            source(f"{folder}/small_models.py:{name}", precision=precision), parse_layout("single"), find_gpu("A100")
+        ).traces[0].parameter_bytes
+        for name, precision in (("plain", "bf16"), ("plain", "bf16-pure"), ("halved", "bf16"))
+    }  # fmt: skip
+    assert sizes["plain", "bf16"] == 2 * sizes["plain", "bf16-pure"] == 2 * sizes["halved", "bf16"]

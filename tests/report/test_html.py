@@ -170,7 +170,7 @@ def test_a_comparison_is_written_here_or_where_told(make_run, tmp_path, monkeypa
 
 def test_a_place_that_cannot_be_written_is_a_mistake_and_leaves_the_old_page(make_run, tmp_path, monkeypatch):
     folder = make_run()
-    with pytest.raises(UserError, match="No such file or directory; name another place with --out"):
+    with pytest.raises(UserError, match="No such file or directory; name another place"):
         write_report(folder, tmp_path / "missing" / "x.html")
     with pytest.raises(UserError, match="it is a folder"):
         write_report(folder, tmp_path)

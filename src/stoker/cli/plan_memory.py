@@ -11,6 +11,7 @@ import typer
 
 from stoker.cli.answer import block
 from stoker.cli.option_group import with_group
+from stoker.cli.progress import progress
 from stoker.errors import ExitCode, UserError
 
 if TYPE_CHECKING:
@@ -187,7 +188,8 @@ def speed(
         from stoker.plan.page import speed_page
         from stoker.plan.scaling import scaling_curve
 
-        sizes = scaling_curve(planned.source, reply.traces, layout, gpu, given)
+        with progress() as tell:
+            sizes = scaling_curve(planned.source, reply.traces, layout, gpu, given, tell=tell)
         asked.write(speed_page(plan, held, reply.traces, gpu, layout, given, sizes))
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stoker.cli.plan_memory import Form, ImageSize, Network, Optimizer, Overrides, Precision, Sequence, Target
+from stoker.cli.progress import progress
 from stoker.errors import ExitCode, UserError
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def search(
     )
     if write is not None and task.loaded is None:
         raise UserError("--write needs a run file as MODEL: only that says the task and its data")
-    with _progress() as tell:
+    with progress() as tell:
         found = Search(task.family, task.goal, precision=task.precision, finalists=finalists, tell=tell).run(places)
     _print(task, found, output)
     if write is not None:
@@ -124,20 +123,3 @@ def _write(task: Task, found: Found, file: Path) -> None:
     fields, option = winning_spec(task.loaded, found, task.goal)
     write_aside(file, run_file_text(fields, option))
     typer.echo(f"wrote {file}: stoker train {file}", err=True)
-
-
-@contextlib.contextmanager
-def _progress() -> Generator[Callable[[str, int, int], None]]:
-    """A bar on a terminal, nothing elsewhere."""
-    import sys
-
-    if not sys.stderr.isatty():
-        yield lambda _what, _done, _all: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        number = bar.add_task("", total=1)
-        yield lambda what, done, total: bar.update(number, description=what, completed=done, total=total)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -48,7 +49,7 @@ def scaling_curve(
     gpu: Gpu,
     conditions: Conditions | None = None,
     *,
-    told: Callable[[], None] = lambda: None,
+    tell: Callable[[str, int, int], None] = lambda _what, _done, _all: None,
 ) -> list[Size]:
     """Plan other numbers of GPUs, each with the micro-batch and the accumulation that were asked for.
 
@@ -61,7 +62,7 @@ def scaling_curve(
         layout: The layout that was asked for.
         gpu: The GPU.
         conditions: Network, data and storage.
-        told: Called after each trace, from another thread.
+        tell: Called after each trace with what is done, how many, and of how many; from another thread.
 
     Returns:
         From few GPUs to many. A size that cannot be traced is left out.
@@ -71,7 +72,9 @@ def scaling_curve(
         found = {one: [t.with_ranks(layout.replicate, one.replicate) for t in traces] for one in sizes}
     else:
         others = [one for one in sizes if one != layout]
-        replies = trace_all([(source, one) for one in others], gpu, done=told)
+        count = iter(range(1, len(others) + 1))
+        told = functools.partial(tell, "sizes")
+        replies = trace_all([(source, one) for one in others], gpu, done=lambda: told(next(count), len(others)))
         found = {layout: list(traces)}
         found |= {one: reply.traces for one, reply in zip(others, replies, strict=True) if reply.failure is None}
     plans = {one: plan_speed(found[one], one, gpu, conditions) for one in sizes if one in found}

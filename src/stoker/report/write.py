@@ -22,5 +22,5 @@ def write_aside(out: Path, text: str) -> Path:
         aside.replace(out)
     except OSError as error:
         aside.unlink(missing_ok=True)
-        raise UserError(f"cannot write {out}: {error.strerror}; name another place with --out") from error
+        raise UserError(f"cannot write {out}: {error.strerror}; name another place") from error
     return out

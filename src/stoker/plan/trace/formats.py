@@ -17,7 +17,7 @@ from stoker.plan.trace.torch_private import scaled_product
 from stoker.plan.workload import Precision
 
 _HALF = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp8": torch.bfloat16}
-_PURE = {"bf16-pure": torch.bfloat16, "fp16-pure": torch.float16}
+_PURE: dict[Precision, torch.dtype] = {"bf16-pure": torch.bfloat16, "fp16-pure": torch.float16}
 
 MULTIPLE = 16
 """Dimensions that products in eight bits need to be a multiple of (torch._scaled_mm)."""
@@ -33,9 +33,9 @@ def hidden_type(precision: Precision) -> torch.dtype:
     return _HALF.get(precision) or _PURE.get(precision, torch.float32)
 
 
-def weight_type(precision: Precision) -> torch.dtype:
-    """Type of the weights that the optimizer updates."""
-    return _PURE.get(precision, torch.float32)
+def weight_type(precision: Precision) -> torch.dtype | None:
+    """Type that the weights are cast to before training; None where they stay as the model made them."""
+    return _PURE.get(precision)
 
 
 class _Float8Product(torch.autograd.Function):

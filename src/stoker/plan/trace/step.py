@@ -136,7 +136,7 @@ def _set_up(workload: Workload, layout: Layout, recorder: Recorder, mesh: Any, s
             workload.parallelize(chunk, mesh["tp"])
         if workload.channels_last:
             chunk.to(memory_format=torch.channels_last)
-        chunk.to(weight_type(workload.precision))
+        chunk.to(dtype=weight_type(workload.precision))
         if workload.precision == "fp8" and not use_float8(chunk):
             raise UserError(f"precision fp8: {workload.name} has no linear layer that it could run in eight bits")
         total += sum(p.numel() for p in chunk.parameters())
