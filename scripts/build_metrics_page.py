@@ -33,7 +33,7 @@ Every series that `stoker monitor serve` gives at `/metrics`. [How to set it up]
 | event | what the driver reports by itself | at once |
 | host | counters of the kernel; file systems every 15 s | 5 s, `--interval` |
 | run | what runs say of themselves, once a second | 2 s |
-| scrape | measured in each answer | each scrape |
+| scrape | ages, and how long an answer took | each scrape |
 
 The same sample is at `/sample.json` for programs. dcgm-exporter's names are those of its present and its older
 releases; its units often differ: MiB, percent, MHz, mJ.

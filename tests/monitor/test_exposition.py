@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import shutil
 import subprocess
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,8 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from stoker.monitor import exposition
+from stoker.monitor.demo.player import Player
+from stoker.monitor.demo.scenario import read_scenario
 from stoker.monitor.exposition import Exposition
 from stoker.monitor.model import (
     Disk,
@@ -24,6 +28,7 @@ from stoker.monitor.model import (
     InfinibandPort,
     Interface,
     MachineSample,
+    MigInstance,
     Run,
 )
 from stoker.monitor.series import all_series
@@ -43,6 +48,14 @@ RUN = Run(
     data_wait_ratio=0.2, mfu_ratio=0.4, micro_batch_size=4, since_step_seconds=0.05, checkpoint_age_seconds=60,
     started_time=1.0, ended_time=2.0, finding="loss-became-nan",
 )  # fmt: skip
+
+GPU = Gpu(
+    gpu="0", uuid="u", model="m", pci="p", sample_age_seconds=1.0, sample_duration_seconds=0.1, power_watts=300.0,
+    clock_event_active={"sw_power_cap": 1.0}, nvlink_up={"0": 1.0}, xid_errors={"79": 1.0},
+    processes=(GpuProcess(pid=1, process="python", memory_bytes=5.0),),
+    mig_instances=(MigInstance(instance="1", memory_used_bytes=1.0),),
+)  # fmt: skip
+EXPORTER = Exporter(version="1", driver="580", gpus_seen=1, start_time_seconds=1.0)
 
 
 def sample(**changes: object) -> MachineSample:
@@ -139,16 +152,45 @@ SAMPLES = st.builds(
 @given(st.lists(SAMPLES, min_size=2, max_size=5))
 def test_what_was_rendered_before_never_shows_again_when_it_has_changed(samples: list[MachineSample]) -> None:
     kept = Exposition()
-    for number, one in enumerate(samples):
-        if number % 2:
-            kept.prepare(samples[number - 1])
+    for one in samples:
         assert kept.render(one, 0.5) == Exposition().render(one, 0.5)
+
+
+def test_each_field_of_each_record_is_looked_at() -> None:
+    """One changed field after another: none may be overlooked in what decides whether a record is rendered again."""
+    kept, full = Exposition(), sample(host=HOST, runs=(RUN,), gpus=(GPU,), exporter=EXPORTER)
+    kept.render(full, 0.0)
+    for part, record in (("host", HOST), ("runs", RUN), ("gpus", GPU), ("exporter", EXPORTER)):
+        for field in fields(record):
+            value = getattr(record, field.name)
+            changed = replace(record, **{field.name: another(value)})
+            after = replace(full, **{part: (changed,) if part in ("runs", "gpus") else changed})
+            assert kept.render(after, 0.0) == Exposition().render(after, 0.0), f"{part}.{field.name}"
+            kept.render(full, 0.0)
+
+
+def another(value: Any) -> Any:
+    """A value like a value, but not the same."""
+    if isinstance(value, Mapping):
+        return {**value, "another": 7.0}
+    if isinstance(value, tuple):
+        return value[:-1]
+    if isinstance(value, str):
+        return "failed" if value == "running" else f"{value} changed"
+    return not value if isinstance(value, bool) else 7.25 if value is None else value + 1
+
+
+def test_a_played_hour_is_the_same_with_and_without_what_was_kept() -> None:
+    player, kept = Player(read_scenario(), begin=0.0), Exposition()
+    for seconds in range(0, 3600, 97):
+        played = player.sample(float(seconds))
+        assert kept.render(played, 0.5) == Exposition().render(played, 0.5)
 
 
 def test_what_has_not_changed_is_not_rendered_again(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Exposition()
     gpu = Gpu(gpu="0", uuid="u", power_watts=300.0, sample_age_seconds=1.0)
-    kept.prepare(sample(gpus=(gpu,), host=HOST))
+    kept.render(sample(gpus=(gpu,), host=HOST), 0.0)
     rendered: list[tuple[str, ...]] = []
     original = exposition._label_text  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(

@@ -67,6 +67,24 @@ def test_a_call_that_hangs_holds_up_its_gpu_alone(simulated: Simulated, tmp_path
         machine.stop()
 
 
+def test_a_gpu_that_hangs_from_the_start_keeps_nobody_from_the_others(simulated: Simulated, sampler: Start) -> None:
+    scenario = simulated("h100", 4)
+    scenario.gpus[1].lines = [("hang", "nvmlDeviceGetUUID 60")]
+    scenario.gpus[2].lines = [("hang", "nvmlDeviceRegisterEvents 60")]
+    scenario.write()
+    started = sampler()
+    until(lambda: len(started.gpus()) == 3 and all(one.power_watts for one in started.gpus()))
+    assert [one.gpu for one in started.gpus()] == ["0", "2", "3"]
+    scenario.gpus[3].lines = [("xid", "79")]
+    scenario.write()
+    until(lambda: gpu(started, 2).xid_errors == {"79": 1})
+    scenario.gpus[1].lines = []
+    scenario.write()
+    until(lambda: len(started.gpus()) == 4 and all(one.power_watts for one in started.gpus()))
+    assert not any(one.lost or one.blocked for one in started.gpus())
+    assert started.driver().restarts == 0
+
+
 def test_a_gpu_that_vanishes_is_lost_and_not_absent(simulated: Simulated, sampler: Start) -> None:
     scenario = simulated("a100", 2)
     started = sampler()

@@ -3,51 +3,66 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from itertools import zip_longest
+from operator import attrgetter
 from typing import Any, NamedTuple, get_args
 
 from stoker.monitor.model import MachineSample
-from stoker.monitor.series import Place, Series, all_series, place_of
+from stoker.monitor.series import Place, Series, all_series, fields_of, place_of
 from stoker.run_status import RunState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SCRAPE_DURATION = "stoker_exporter_scrape_duration_seconds"
 
 _STATES: tuple[str, ...] = get_args(RunState)
-_EVER_NEW: Mapping[str, Sequence[str]] = {"gpus": ("sample_age_seconds",)}
-"""Fields of the parts of a sample that differ at every scrape, while the rest of the part stays for seconds."""
-
 Chain = tuple[Any, ...]
 """A record with those that it is part of, innermost first: its labels are looked for in this order."""
 
 
-class _Family(NamedTuple):
-    """A series, and where in the sample it has its values."""
+@dataclass(frozen=True)
+class _Family:
+    """One series with the place of its value, and what stands above its lines."""
 
     series: Series
     place: Place
     header: str
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Families that are made together: of one kind of record, and all or none of them new at each scrape.
+
+    Attributes:
+        part: The field of `MachineSample` that holds the records, such as `gpus`.
+        families: What is shown of each record.
+        shown: Takes from a record all that these families show of it.
+    """
+
     part: str
-    """First step of the place's path: a field of the sample."""
+    families: Sequence[_Family]
+    shown: Callable[[Any], Any]
 
 
-class _Kept(NamedTuple):
-    """A record of the sample as it was last seen, without what is ever new, and its lines by number of the family."""
+class _Made(NamedTuple):
+    """What a record became: the lines of each family of its group, and what these show."""
 
-    record: Any
-    lines: Mapping[int, str]
+    shown: Any
+    lines: Sequence[str]
 
 
 class Exposition:
-    """Renders samples. What has not changed since the sample before is not rendered again.
+    """Renders one sample after another; lines that would show the same as the last time are not made again.
 
-    Several threads may use it at once: each sees the lines of the sample that it brings.
+    Most of a sample is the sample before: GPUs are read every few seconds, and only ages have grown since.
     """
 
     def __init__(self) -> None:
-        self._kept: Mapping[tuple[str, int], _Kept] = {}
+        self._made: list[list[_Made]] = [[] for _ in _groups()]
+        self._rendering = threading.Lock()
 
     def render(self, sample: MachineSample, scrape_seconds: float) -> bytes:
         """Every series of the table that has a value.
@@ -56,92 +71,75 @@ class Exposition:
             sample: What is known.
             scrape_seconds: How long the answer before this one took.
         """
-        lines = self._lines(sample)
-        found: list[str] = []
-        for number, family in enumerate(_families()):
-            shown = [part[number] for part in lines.get(family.part, ()) if number in part]
-            if shown:
-                found.append(family.header)
-                found += shown
-        found.append(f"{_header(_scrape_duration())}{SCRAPE_DURATION} {scrape_seconds!r}\n")
-        return "".join(found).encode()
-
-    def prepare(self, sample: MachineSample) -> None:
-        """Render what is new in a sample, for the next answer."""
-        self._lines(sample)
-
-    def _lines(self, sample: MachineSample) -> dict[str, list[Mapping[int, str]]]:
-        """Lines of every record of the sample, by the field that the record stands in."""
-        kept: dict[tuple[str, int], _Kept] = {}
-        found: dict[str, list[Mapping[int, str]]] = {}
-        for part in _parts():
-            ever_new = _EVER_NEW.get(part, ())
-            for number, record in enumerate(_records(getattr(sample, part))):
-                still = replace(record, **dict.fromkeys(ever_new)) if ever_new else record
-                before = self._kept.get((part, number))
-                if before is None or before.record != still:
-                    before = _Kept(still, dict(_lines_of(part, still, only=None)))
-                kept[part, number] = before
-                new = dict(_lines_of(part, record, only=ever_new)) if ever_new else {}
-                found.setdefault(part, []).append({**before.lines, **new} if new else before.lines)
-        self._kept = kept
-        return found
+        parts: list[str] = []
+        with self._rendering:  # who comes meanwhile finds it made
+            self._made = [_make(group, sample, before) for group, before in zip(_groups(), self._made, strict=True)]
+            for group, made in zip(_groups(), self._made, strict=True):
+                for family, *lines in zip(group.families, *(one.lines for one in made), strict=True):
+                    if any(lines):
+                        parts += family.header, *lines
+        parts.append(f"{_header(_scrape_duration())}{SCRAPE_DURATION} {scrape_seconds!r}\n")
+        return "".join(parts).encode()
 
 
-def _lines_of(part: str, record: Any, *, only: Sequence[str] | None) -> Iterator[tuple[int, str]]:
-    """The lines of a record and of those within it, by number of the family.
+def _make(group: _Group, sample: MachineSample, before: Sequence[_Made]) -> list[_Made]:
+    """What the records of a group become; one that shows the same as the one in its place `before` becomes the same."""
+    records = _records(getattr(sample, group.part))
+    made: list[_Made] = []
+    for record, old in zip_longest(records, before[: len(records)]):
+        shown = group.shown(record)
+        made.append(old if old and old.shown == shown else _Made(shown, _lines_of(record, group.families)))
+    return made
 
-    Args:
-        part: Field of the sample that the record stands in.
-        record: The record.
-        only: Fields of the record itself; None for all, also of those within it.
-    """
+
+def _lines_of(record: Any, families: Sequence[_Family]) -> list[str]:
+    """All lines of each family for one record and the records in it."""
     chains: dict[str, list[Chain]] = {}
     labels: dict[tuple[int, tuple[str, ...]], str] = {}
-    for number, (series, place, _, _) in _families_of(part):
-        if only is not None and (place.record != part or place.field not in only):
-            continue
+    found: list[str] = []
+    for family in families:
+        place = family.place
         if place.record not in chains:
             chains[place.record] = _chains_at(place.record, record)
-        lines: list[str] = []
+        lines = ""
         for chain in chains[place.record]:
             value: Any = getattr(chain[0], place.field) if place.field else True
             if value is None or value == "":
                 continue
             if (shown := labels.get((id(chain[0]), place.labels))) is None:
                 shown = labels[id(chain[0]), place.labels] = _label_text(chain, place.labels)
-            _add_lines(lines, series, place, shown, value)
-        if lines:
-            yield number, "".join(lines)
+            lines += _lines(family.series, place, shown, value)
+        found.append(lines)
+    return found
 
 
-def _add_lines(lines: list[str], series: Series, place: Place, shown: str, value: Any) -> None:
+def _lines(series: Series, place: Place, shown: str, value: Any) -> str:
     """The lines of one series for one record, whose labels are `shown`."""
     if series.type == "stateset":
-        lines += [f"{series.name}{{{shown},state={_quoted(state)}}} {int(state == value)}\n" for state in _STATES]
+        start, items = f"{shown},state=", ((state, int(state == value)) for state in _STATES)
     elif not place.key:
-        lines.append(f"{series.name}{{{shown}}} {_number(value)}\n" if shown else f"{series.name} {_number(value)}\n")
+        return f"{series.name}{{{shown}}} {_number(value)}\n" if shown else f"{series.name} {_number(value)}\n"
     else:
-        start = f"{series.name}{{{shown},{place.key}=" if shown else f"{series.name}{{{place.key}="
+        start = f"{shown},{place.key}=" if shown else f"{place.key}="
         items = value.items() if isinstance(value, Mapping) else ((name, 1) for name in value)
-        lines += [f"{start}{_quoted(name)}}} {_number(item)}\n" for name, item in items]
+    return "".join([f"{series.name}{{{start}{_quoted(name)}}} {_number(item)}\n" for name, item in items])
 
 
 @cache
-def _families() -> tuple[_Family, ...]:
+def _groups() -> tuple[_Group, ...]:
     """All series but the one that no record holds."""
-    held = [series for series in all_series() if series.field]
-    return tuple(_Family(one, place_of(one), _header(one), one.field.partition(".")[0]) for one in held)
+    groups: dict[tuple[str, bool], list[_Family]] = {}
+    for series in all_series():
+        if series.field:
+            key = series.field.partition(".")[0], series.every == "scrape"
+            groups.setdefault(key, []).append(_Family(series, place_of(series), _header(series)))
+    return tuple(_Group(part, families, _shown_by(part, families)) for (part, _), families in groups.items())
 
 
-@cache
-def _families_of(part: str) -> tuple[tuple[int, _Family], ...]:
-    return tuple((number, family) for number, family in enumerate(_families()) if family.part == part)
-
-
-@cache
-def _parts() -> tuple[str, ...]:
-    return tuple(dict.fromkeys(family.part for family in _families()))
+def _shown_by(part: str, families: Sequence[_Family]) -> Callable[[Any], Any]:
+    """Takes from a record of a part the fields that families have their values and labels from."""
+    shown = {name for family in families for name in (*family.place.labels, *family.series.field.split(".")[1:2])}
+    return attrgetter(*(name for name in fields_of(part) if name in shown))
 
 
 @cache
@@ -173,7 +171,7 @@ def _quoted(value: object) -> str:
 
 
 def _chains_at(path: str, record: Any) -> list[Chain]:
-    """All records within one at a path such as `gpus.processes`, whose first step the record itself stands for."""
+    """All records at a path such as `gpus.processes`, seen from the record at its first step."""
     found: list[Chain] = [(record,)]
     for step in path.split(".")[1:]:
         found = [(inner, *chain) for chain in found for inner in _records(getattr(chain[0], step))]

@@ -80,6 +80,15 @@ def place_of(series: Series) -> Place:
     return Place(series.field if is_record else ".".join(path[:-1]), "" if is_record else path[-1], own, key)
 
 
+def fields_of(path: str) -> tuple[str, ...]:
+    """Names of all fields of the records at a path such as `gpus`.
+
+    Raises:
+        AttributeError: The path leads nowhere.
+    """
+    return tuple(field.name for field in fields(_record_types(path.split("."))[-1]))
+
+
 def _record_types(path: list[str]) -> list[type[Any]]:
     """Types of the records along a path; a last step that is no record has none."""
     found: list[type[Any]] = []

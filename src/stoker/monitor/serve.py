@@ -18,7 +18,8 @@ from stoker.monitor.machine import Machine
 from stoker.monitor.page.route import PageRoute
 from stoker.monitor.watch import Watch
 from stoker.monitor.web.access import Access
-from stoker.monitor.web.routes import Metrics, make_routes
+from stoker.monitor.web.metrics import MetricsRoute
+from stoker.monitor.web.routes import make_routes
 from stoker.monitor.web.server import MonitorServer
 from stoker.run_status import registries
 
@@ -82,10 +83,10 @@ def serve(options: ServeOptions) -> None:
     access = Access(options.web_config)
     machine = Machine(options.intervals, [*options.runs, *registries()], simulated=SIMULATION in os.environ)
     watch = Watch()
-    metrics = Metrics(machine)
-    server = MonitorServer(address, make_routes(machine, PageRoute(watch), metrics), access)
-    machine.sampler.changed = metrics.prepare
+    metrics = MetricsRoute(machine)
+    server = MonitorServer(address, make_routes(machine, metrics, PageRoute(watch)), access)
     machine.start()
+    metrics.keep_ready(machine.sampler.news)
     feed = Feed(machine.sample, watch, every=options.intervals.fast)
     feed.start()
     answer_until_told(server, access)

@@ -10,6 +10,7 @@ from stoker.monitor.page.route import PageRoute
 from stoker.monitor.serve import answer_until_told, parse_listen
 from stoker.monitor.watch import Watch
 from stoker.monitor.web.access import Access
+from stoker.monitor.web.metrics import MetricsRoute
 from stoker.monitor.web.routes import Request, Response, Route, make_routes
 from stoker.monitor.web.server import MonitorServer
 
@@ -49,7 +50,7 @@ def demo_routes(machine: DemoMachine, watch: Watch, *, refresh: float = EVERY) -
         watch: Gives the page.
         refresh: Seconds after which an open page looks for new values.
     """
-    routes = make_routes(machine, PageRoute(watch, refresh=refresh))
+    routes = make_routes(machine, MetricsRoute(machine), PageRoute(watch, refresh=refresh))
     return {**routes, "/metrics": _marked(routes["/metrics"])}
 
 

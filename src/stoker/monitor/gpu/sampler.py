@@ -7,12 +7,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stoker.monitor.gpu.intervals import Intervals
-from stoker.monitor.model import Gpu, GpuProcess, from_json
+from stoker.monitor.model import Gpu, typed_fields
 from stoker.monitor.processes import describe
 
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
@@ -21,11 +21,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
 
 @dataclass
 class _Known:
-    """A GPU that was seen. `values` are fields of `Gpu`, as JSON."""
+    """A GPU that was seen. `identity` and `values` are fields of `Gpu`."""
 
-    identity: dict[str, str]
+    identity: dict[str, Any]
     values: dict[str, Any] = field(default_factory=dict[str, Any])
-    processes: tuple[GpuProcess, ...] = ()
     sampled: float | None = None
     duration: float | None = None
     lost: bool = False
@@ -33,7 +32,6 @@ class _Known:
     error: str = ""
     xid_errors: dict[str, float] = field(default_factory=dict[str, float])
     xid_last_time: dict[str, float] = field(default_factory=dict[str, float])
-    built: Gpu | None = None
 
 
 @dataclass(frozen=True)
@@ -58,18 +56,20 @@ class GpuSampler:
 
     Args:
         intervals: How often to ask, and how long an answer may take.
+
+    Attributes:
+        news: Set whenever a GPU or the driver said something; who waits for it clears it.
     """
 
     def __init__(self, intervals: Intervals) -> None:
         self._intervals = intervals
+        self.news = threading.Event()
         self._lock = threading.Lock()
         self._known: dict[str, _Known] = {}
         self._driver = DriverState()
         self._heard = time.monotonic()
         self._pause = FIRST_PAUSE
         self._stopped = threading.Event()
-        self.changed: Callable[[], None] = lambda: None
-        """Called after each sample of a GPU, in the thread that took it."""
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -103,14 +103,12 @@ class GpuSampler:
         return tuple(sorted(found, key=lambda gpu: int(gpu.gpu)))
 
     def _gpu(self, known: _Known, now: float) -> Gpu:
-        if known.built is None:
-            known.built = from_json(Gpu, known.identity | known.values)
         age = None if known.sampled is None else now - known.sampled
         limit = 3 * self._intervals.fast + self._intervals.limit
         stale = known.lost or (age is not None and age > limit)
-        base = from_json(Gpu, known.identity) if stale else known.built
-        return replace(
-            base,
+        return Gpu(
+            **known.identity,
+            **({} if stale else known.values),
             lost=known.lost,
             blocked=known.blocked or now - self._heard > self._intervals.limit,
             error=known.error,
@@ -118,7 +116,6 @@ class GpuSampler:
             sample_duration_seconds=known.duration,
             xid_errors=dict(known.xid_errors),
             xid_last_time=dict(known.xid_last_time),
-            processes=() if stale else known.processes,
         )
 
     def _keep_running(self) -> None:
@@ -141,8 +138,7 @@ class GpuSampler:
             assert process.stdout is not None
             for line in process.stdout:
                 self._heard = time.monotonic()
-                if self._take(line):
-                    self.changed()
+                self._take(line)
         return process.returncode
 
     def _ended(self, code: int) -> None:
@@ -152,12 +148,11 @@ class GpuSampler:
         told = f"the process that asks the driver ended with exit code {code}"
         self._driver = replace(state, up=False, error=told, restarts=state.restarts + 1)
 
-    def _take(self, line: bytes) -> bool:
-        """Take in what was said; whether it was a sample."""
+    def _take(self, line: bytes) -> None:
         try:
-            message: dict[str, Any] = json.loads(line)
+            message = _understood(json.loads(line))
         except ValueError:
-            return False  # cut short, as the process died
+            return  # cut short, as the process died
         with self._lock:
             if "hello" in message:
                 self._take_hello(message["hello"])
@@ -170,18 +165,17 @@ class GpuSampler:
                 self._take_xid(str(message["xid"]), message["gpu"])
             elif "gpu" in message:
                 self._take_sample(message)
-                return True
-        return False
+        if "alive" not in message:
+            self.news.set()
 
     def _take_hello(self, hello: Mapping[str, Any]) -> None:
         self._pause = FIRST_PAUSE
         self._driver = replace(
             self._driver, up=True, error=hello["error"], version=hello["driver"], nvml_version=hello["nvml"]
         )
-        present = {gpu["uuid"]: gpu for gpu in hello["gpus"]}
+        present = {gpu["uuid"]: typed_fields(Gpu, gpu) for gpu in hello["gpus"]}
         for uuid, identity in present.items():
-            known = self._known.setdefault(uuid, _Known(identity))
-            known.identity, known.built = identity, None
+            self._known.setdefault(uuid, _Known(identity)).identity = identity
         for uuid, known in self._known.items():
             known.lost = uuid not in present
 
@@ -195,12 +189,24 @@ class GpuSampler:
         known = self._known.get(message["gpu"])
         if known is None:
             return
-        known.lost, known.error, known.built = message["lost"], message["error"], None
+        known.lost, known.error = message["lost"], message["error"]
         if known.lost:
-            known.values, known.processes = {}, ()
+            known.values = {}
         elif message["values"] is not None:
-            values = dict(message["values"])
-            if (processes := values.pop("processes", None)) is not None:
-                known.processes = tuple(describe(item["pid"], item["memory_bytes"]) for item in processes)
-            known.values |= values
+            known.values |= message["values"]
             known.sampled, known.duration = time.monotonic(), message["seconds"]
+
+
+def _understood(message: dict[str, Any]) -> dict[str, Any]:
+    """A message with its values as fields of `Gpu`: what takes time is done before anyone has to wait for it.
+
+    Raises:
+        ValueError: A value has the wrong type.
+    """
+    values = message.get("values")
+    if values is None:
+        return message
+    fields = typed_fields(Gpu, {name: value for name, value in values.items() if name != "processes"})
+    if "processes" in values:
+        fields["processes"] = tuple(describe(item["pid"], item["memory_bytes"]) for item in values["processes"])
+    return {**message, "values": fields}
