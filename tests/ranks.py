@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["stoker.train.engine", "torchmetrics"])  # import torch once, fork ranks from there
+# Import once what every rank needs, and fork ranks from there; the last two come with the first optimizer step.
+_context.set_forkserver_preload(["stoker.train.engine", "torchmetrics", "torch._dynamo", "torch._inductor.config"])
 
 
 def free_port() -> int:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import Dataset, TensorDataset
-from torchmetrics.classification import MulticlassAccuracy
 
 from stoker import Evaluation, Loss, Task
+
+if TYPE_CHECKING:
+    from torchmetrics import Metric
 
 VOCABULARY, PADDING = 23, 0
 
@@ -61,7 +63,9 @@ class Blobs(Task):
     def eval_data(self) -> Dataset[Any]:
         return TensorDataset(self.points[: self.held_out], self.labels[: self.held_out])
 
-    def metrics(self) -> dict[str, MulticlassAccuracy]:
+    def metrics(self) -> dict[str, Metric]:
+        from torchmetrics.classification import MulticlassAccuracy
+
         return {"accuracy": MulticlassAccuracy(3, average="micro")}
 
     def loss(self, model: nn.Module, batch: list[Tensor]) -> Loss:

@@ -27,14 +27,17 @@ def test_a_name_that_is_not(module: Any) -> None:
         _ = module.Tusk
 
 
-def test_reading_a_spec_loads_no_torch() -> None:
+def test_what_is_imported_when() -> None:
+    """A spec is read without torch; a task without metrics trains without torchmetrics, which takes as long as torch."""
     code = """
 import sys, stoker.train
 spec = stoker.train.parse_spec({"task": "a:b", "duration": "1 epoch"})
 print("torch" in sys.modules, spec.seed)
+import stoker.train.engine
+print("torch" in sys.modules, "torchmetrics" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False 0\n"
+    assert done.stdout == "False 0\nTrue False\n"
 
 
 def test_a_mapping_is_checked_like_a_run_file(tmp_path: Path) -> None:

@@ -143,10 +143,11 @@ def _plan(loaded: LoadedSpec, count: int, *, keep: bool) -> None:
 
 def _train_here(loaded: LoadedSpec, *, is_first: bool, launched: bool) -> None:
     """Train in this process. How it ended is told by rank 0, or by the launcher where that is ours."""
-    from stoker.train.engine import run
-
     try:
-        result = run(_task(loaded), loaded.spec)
+        task = _task(loaded)  # a mistake in naming it is told before the engine is imported
+        from stoker.train.engine import run
+
+        result = run(task, loaded.spec)
     except KeyboardInterrupt:
         raise SystemExit(ExitCode.INTERRUPTED) from None
     except Exception as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import total_ordering
+from functools import cached_property, total_ordering
 
 
 @total_ordering
@@ -24,7 +24,7 @@ class Version:
         if not re.fullmatch(r"\d+(\.\d+)*", self.text):
             raise ValueError(f"not a dotted version number: {self.text!r}")
 
-    @property
+    @cached_property
     def parts(self) -> tuple[int, ...]:
         """The numbers, without the zeros at the end."""
         numbers = [int(part) for part in self.text.split(".")]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import pickle
-import subprocess
-import sys
 from collections.abc import Mapping
 
 from stoker.errors import RunError
 from stoker.plan.layout import Layout
 from stoker.plan.trace.outline import Outline
-from stoker.plan.trace.run import Source
+from stoker.plan.trace.process import EndedError
+from stoker.plan.trace.run import Source, ask_outline
 from stoker.plan.workload import OptimizerName, Precision, Workload
 
 _STATE_BYTES: Mapping[OptimizerName, int] = {
@@ -27,15 +23,10 @@ def measure_outline(source: Source) -> Outline:
     Raises:
         RunError: If even building it fails.
     """
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(
-        [sys.executable, "-m", "stoker.plan.trace.outline"],
-        input=pickle.dumps(source), capture_output=True, env=environment, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise RunError(f"the model cannot even be built on fake tensors: {last[0] if last else done.returncode}")
-    return Outline(**json.loads(done.stdout))
+    try:
+        return ask_outline(source)
+    except (EndedError, TimeoutError) as error:
+        raise RunError(f"the model cannot even be built on fake tensors: {error}") from None
 
 
 def estimate(outline: Outline, workload: Workload, layout: Layout) -> dict[str, float]:

@@ -122,7 +122,8 @@ class _Engine:
     def run(self) -> RunResult:
         spec, world = self.spec, self.world
         start_counting(world.device)
-        torch.use_deterministic_algorithms(spec.deterministic)
+        if torch.are_deterministic_algorithms_enabled() != spec.deterministic:  # to say so imports torch's compiler
+            torch.use_deterministic_algorithms(spec.deterministic)
         seed_everything(spec.seed)  # the same on every rank: task and initial weights may be random
         settled = settle(self.task, spec, world)
         precision = choose_precision(spec.precision, world.device)

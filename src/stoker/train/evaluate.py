@@ -6,11 +6,10 @@ import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
 
 from stoker.data.batches import MicroBatch
 from stoker.data.loader import checked
@@ -20,6 +19,9 @@ from stoker.train.precision import Precision
 from stoker.train.step import Trainee
 from stoker.train.task import Loss, to_device
 from stoker.train.world import World
+
+if TYPE_CHECKING:
+    from torchmetrics import Metric  # it imports torchvision and scipy: as long as torch takes, and only for its users
 
 
 @dataclass(frozen=True)

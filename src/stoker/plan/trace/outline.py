@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import sys
-import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -70,16 +67,3 @@ def outline(workload: Any) -> Outline:
             activations=activations,
             reason=reason,
         )
-
-
-def main() -> None:
-    """Read a pickled `Source` from standard input, print the outline as JSON."""
-    import pickle
-
-    warnings.simplefilter("ignore")
-    source = pickle.load(sys.stdin.buffer)
-    sys.stdout.write(json.dumps(asdict(outline(source.make()))))
-
-
-if __name__ == "__main__":
-    main()

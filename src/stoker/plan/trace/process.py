@@ -20,7 +20,11 @@ from pathlib import Path
 
 
 class EndedError(Exception):
-    """The process ended before it replied; the message says how."""
+    """The process ended before it replied; the message says how, `said` is the end of what it wrote."""
+
+    def __init__(self, message: str, said: str = "") -> None:
+        super().__init__(message)
+        self.said = said
 
 
 class Server:
@@ -51,8 +55,9 @@ class Server:
             raise TimeoutError(f"tracing took longer than {timeout:.0f} s and was given up")
         status = pipe_out.readline().decode().strip()
         if not reply.exists():
-            said = errors.read_text(errors="replace").strip().splitlines() if errors.exists() else []
-            raise EndedError(said[-1] if said else f"exit status {status or self._process.wait()}")
+            said = errors.read_text(errors="replace").strip() if errors.exists() else ""
+            last = said.splitlines()[-1] if said else f"exit status {status or self._process.wait()}"
+            raise EndedError(last, said[-2000:])
 
     @property
     def alive(self) -> bool:
@@ -75,21 +80,24 @@ _slots = threading.BoundedSemaphore(max(2, os.cpu_count() or 2))
 
 @contextlib.contextmanager
 def server() -> Generator[Server]:
-    """A server for this block alone; it is kept for others unless the block fails."""
+    """A server for this block alone; it is kept for others unless the block fails in it."""
     with _slots:
         try:
             own = _idle.get_nowait()
         except queue.Empty:
             own = Server()
+        clean = False
         try:
             yield own
-        except BaseException:
-            own.stop()
+            clean = True
+        except EndedError:
+            clean = True  # only its child has ended
             raise
-        if own.alive:
-            _idle.put(own)
-        else:
-            own.stop()
+        finally:
+            if clean and own.alive:
+                _idle.put(own)
+            else:
+                own.stop()
 
 
 @atexit.register

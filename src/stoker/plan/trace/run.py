@@ -18,6 +18,7 @@ from stoker.errors import UserError
 from stoker.plan.hardware import Gpu
 from stoker.plan.layout import Layout
 from stoker.plan.trace.log import Trace
+from stoker.plan.trace.outline import Outline
 from stoker.plan.trace.process import EndedError, server
 from stoker.plan.workload import Workload
 
@@ -167,6 +168,16 @@ def trace_all(
         return list(threads.map(one, jobs))
 
 
+def ask_outline(source: Source, timeout: float = 3600) -> Outline:
+    """Measure, in another process, a model that cannot be traced.
+
+    Raises:
+        EndedError: If even building it fails.
+        TimeoutError: If it takes longer than `timeout` seconds.
+    """
+    return _send(source, timeout)
+
+
 def traced_layout(layout: Layout) -> Layout:
     """Two ranks stand for any number where gradients are averaged and nothing else depends on their number."""
     if layout.is_ddp and layout.ranks == layout.replicate:
@@ -209,21 +220,24 @@ def _ask(request: Request, cache: Path | None, timeout: float) -> Reply:
 
 
 def _run(request: Request, timeout: float) -> Reply:
+    try:
+        return _send(request, timeout)
+    except TimeoutError as error:
+        return Reply([], Failure("error", str(error), ""))
+    except EndedError as error:
+        return Reply([], Failure("torch", f"the tracing process ended early: {error}", error.said))
+
+
+def _send(request: Request | Source, timeout: float) -> Any:
     with tempfile.TemporaryDirectory(prefix="stoker-plan-") as folder:
         asked, replied, errors = (Path(folder) / name for name in ("request", "reply", "errors"))
         asked.write_bytes(pickle.dumps(request))
-        try:
-            with server() as process:
-                process.run(asked, replied, errors, timeout)
-        except TimeoutError as error:
-            return Reply([], Failure("error", str(error), ""))
-        except EndedError as error:
-            said = errors.read_text(errors="replace")[-2000:] if errors.exists() else ""
-            return Reply([], Failure("torch", f"the tracing process ended early: {error}", said))
+        with server() as process:
+            process.run(asked, replied, errors, timeout)
         return _read(replied)
 
 
-def _read(file: Path) -> Reply:
+def _read(file: Path) -> Any:
     """Load a reply without looking for cycles, which among its many small objects takes two thirds of the time."""
     collecting = gc.isenabled()
     gc.disable()

@@ -24,8 +24,9 @@ from typing import Any, NoReturn
 from stoker.errors import UserError
 from stoker.plan.trace.extrapolate import blocks_of_stage, from_shallow
 from stoker.plan.trace.log import Trace
+from stoker.plan.trace.outline import outline
 from stoker.plan.trace.resident import SMAPS, read_pages, resident
-from stoker.plan.trace.run import Failure, Reply, Request
+from stoker.plan.trace.run import Failure, Reply, Request, Source
 
 
 def serve() -> None:
@@ -71,9 +72,8 @@ def _as_child(order: dict[str, Any]) -> NoReturn:
     status = 1
     try:
         with Path(order["request"]).open("rb") as file:
-            request: Request = pickle.load(file)
-        problem = prepare(request)
-        reply = Reply([], problem) if problem is not None else answer(request)
+            request: Request | Source = pickle.load(file)
+        reply = outline(request.make()) if isinstance(request, Source) else _trace(request)
         content = pickle.dumps(reply, protocol=pickle.HIGHEST_PROTOCOL)
         Path(order["reply"]).write_bytes(content)
         status = 0
@@ -81,6 +81,11 @@ def _as_child(order: dict[str, Any]) -> NoReturn:
         traceback.print_exc()
     finally:
         os._exit(status)
+
+
+def _trace(request: Request) -> Reply:
+    problem = prepare(request)
+    return answer(request) if problem is None else Reply([], problem)
 
 
 def _end_with(child: int, *_signal: object) -> NoReturn:
@@ -103,6 +108,7 @@ def prepare(request: Request) -> Failure | None:
             )
         torch_private.replace_module_apply()
         torch_private.add_missing_fake_kernels()
+        torch_private.key_tensors_as_they_stand()
         torch_private.self_test(request.device)
     except Exception as error:
         return Failure("torch", f"this build of torch cannot trace on fake GPUs: {error}", "")

@@ -132,7 +132,7 @@ def alternatives(request: Request) -> Iterator[Alternative]:
             relaxed = request
             for _, relax in given_up:
                 relaxed = relax(relaxed)
-            chosen = first(relaxed)
+            chosen = first(relaxed, fitting(relaxed))
             if chosen is not None:
                 found.append(Alternative(" and ".join(words for words, _ in given_up), chosen))
             if len(found) == _ALTERNATIVES:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 from packaging.specifiers import SpecifierSet
 
 from stoker.facts.drivers import capabilities
-from stoker.facts.frameworks import binaries_for, cudnn_release, nccl_release, numpy_releases, runs_on
+from stoker.facts.frameworks import (
+    NumpyRelease,
+    binaries_for,
+    cudnn_release,
+    nccl_release,
+    numpy_releases,
+    runs_on,
+)
 from stoker.facts.gpus import Device
 from stoker.facts.version import Version
 from stoker.plan.versions.model import PYTORCH_INDEX, Request, TorchWheel, Verdict
@@ -212,13 +220,7 @@ def numpy_bound(request: Request, owner: str, bound: str, source: str) -> Found:
     if not bound and (ask is None or not ask.specifier):
         return
     both = SpecifierSet(bound) & (ask.specifier if ask else SpecifierSet())
-    left = [
-        row.numpy
-        for row in numpy_releases()
-        if (request.python is None or request.python in row.python)
-        # A requirement may name a patch release: any patch of the minor will do.
-        and any(both.contains(f"{row.numpy}.{patch}") for patch in range(10))
-    ]
+    left = [row.numpy for row in _numpies(both) if request.python is None or request.python in row.python]
     asked = f" and `{ask.text}`" if ask and ask.specifier else ""
     python_ = f" on Python {request.python}" if request.python else ""
     if left:
@@ -226,6 +228,17 @@ def numpy_bound(request: Request, owner: str, bound: str, source: str) -> Found:
     else:
         text = f"no NumPy fits {owner} (numpy{bound}){asked}{python_}"
         yield Verdict("violated", "numpy", text, f"{source} ; numpy.csv")
+
+
+@cache
+def _numpies(requirement: SpecifierSet) -> tuple[NumpyRelease, ...]:
+    """Minor releases of NumPy that fulfil a requirement; kept, as many wheels have the same one.
+
+    It may name a patch release: any patch of the minor will do.
+    """
+    return tuple(
+        row for row in numpy_releases() if any(requirement.contains(f"{row.numpy}.{patch}") for patch in range(10))
+    )
 
 
 def free_threaded(request: Request, wheel: TorchWheel) -> Found:

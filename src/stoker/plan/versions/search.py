@@ -40,9 +40,9 @@ def fitting(request: Request) -> Parts:
     )
 
 
-def first(request: Request) -> VersionSet | None:
-    """The first set that works; None if there is none."""
-    torch, tensorflow, driver = fitting(request)
+def first(request: Request, parts: Parts) -> VersionSet | None:
+    """The first set that works out of the `fitting` parts; None if there is none."""
+    torch, tensorflow, driver = parts
     for wheel, row in product(torch, tensorflow):
         if not fit_together(request, VersionSet(wheel, row, None)):
             continue

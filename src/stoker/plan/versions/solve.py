@@ -13,20 +13,20 @@ from stoker.plan.versions.search import Parts, first, fitting
 
 def solve(request: Request) -> Plan:
     """The newest set that works, with the reasons; where none does, why, and what nearly does."""
-    chosen = first(request)
+    parts = fitting(request)
+    chosen = first(request, parts)
     if chosen is None:
         return Plan(request, None, against=against(request), alternatives=tuple(alternatives(request)))
-    return Plan(request, chosen, reasons=judge(request, chosen), newer=_newer(request, chosen))
+    return Plan(request, chosen, reasons=judge(request, chosen), newer=_newer(request, chosen, parts))
 
 
-def _newer(request: Request, chosen: VersionSet) -> list[tuple[str, list[Verdict]]]:
+def _newer(request: Request, chosen: VersionSet, parts: Parts) -> list[tuple[str, list[Verdict]]]:
     """For each torch release newer than the chosen one: what speaks against its best wheel.
 
     Releases that were not asked for are left out: that is reason enough.
     """
     if chosen.torch is None:
         return []
-    parts = fitting(request)
     wheels_of: dict[str, list[TorchWheel]] = {}
     for wheel in candidates.torch_wheels():
         if wheel.release.torch > chosen.torch.release.torch and wheel.toolkit == chosen.torch.toolkit:

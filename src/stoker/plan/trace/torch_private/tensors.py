@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
+import operator
 from collections.abc import Callable, Generator
 from typing import Any
 
 import torch
 from torch import nn
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 _kept_alive: list[torch.library.Library] = []
@@ -112,6 +115,18 @@ def add_missing_fake_kernels() -> None:
             if not torch._C._dispatch_has_kernel_for_dispatch_key(full, "Meta"):
                 library.impl(full.removeprefix("aten::"), lambda *_a, **_k: None, "Meta")
     _kept_alive.append(library)
+
+
+def key_tensors_as_they_stand() -> None:
+    """Take what describes a tensor whole into the key of the cache of fake kernels: it saves an eighth of a trace.
+
+    torch walks through it for sizes that are symbols, which a trace has none of.
+    """
+    described: Any = getattr(fake_tensor, "TensorMetadata", None)
+    if not hasattr(described, "_flatten_into"):
+        return  # another way of making keys, which is right too
+    values = operator.attrgetter(*(field.name for field in dataclasses.fields(described)))
+    described._flatten_into = lambda self, result, *_: result.extend(values(self))
 
 
 def scaled_product(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
