@@ -22,7 +22,7 @@ def keep_png(name: str, picture: bytes) -> None:
     taken = Image.open(io.BytesIO(picture))
     if WRITE:
         IMAGES.mkdir(exist_ok=True)
-        small = taken.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+        small = taken.convert("RGB").quantize(COLOURS, kmeans=1, dither=Image.Dither.NONE)
         small.save(IMAGES / name, optimize=True)
     assert len(taken.convert("L").getcolors(256) or ()) > 20, "an empty page"
     assert Image.open(IMAGES / name).size == taken.size, f"docs/images/{name} is out of date: see tests/pictures.py"

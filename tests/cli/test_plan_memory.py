@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from stoker.cli.main import app
+from stoker.errors import UserError
 from tests.browser import CHROMIUM, Browser, browser
 from tests.pictures import keep_png
+from tests.plan.test_trace import LLAMA
 from tests.report.test_html import Page
 
 MODEL = """
@@ -49,7 +53,19 @@ def test_memory_as_a_page_beside_the_text(model: Path, tmp_path: Path, command: 
     seen = Page(page.read_text())
     assert [one for one in seen.fetched if not one.startswith("data:")] == []
     assert "Memory over time" in seen.text
-    assert "fits on L4" in seen.text
+    assert "model.py:small fits L4, layout single, bf16, 1 sample in a forward pass" in seen.text
+    assert "context_gib: 0.5 GiB: " in seen.text
+    assert "nccl_gib" not in seen.text  # one GPU has no communicator
+
+
+def test_memory_over_time_as_data(model: Path, command: Callable[..., Any]) -> None:
+    plan = json.loads(command("plan", "memory", f"{model}:small", "--gpu", "L4", "--format", "json").out)
+    phases = {(row["step"], row["phase"]): row for row in plan["timeline"]}
+    assert {step for step, _ in phases} == {1, 2}
+    top = max(phases.values(), key=lambda row: row["in_use"])
+    assert f"{top['phase']} of step {top['step']}" == plan["peak"]
+    assert top["parameters"] == plan["categories"]["parameters"]
+    assert max(row["reserved"] for row in phases.values()) == plan["reserved"]
 
 
 def test_speed_as_a_page_beside_json(model: Path, tmp_path: Path, command: Callable[..., Any]) -> None:
@@ -59,42 +75,127 @@ def test_speed_as_a_page_beside_json(model: Path, tmp_path: Path, command: Calla
     assert code == 0
     plan = json.loads(out)
     assert plan["goodput"]["hours_between_failures"] == 200
+    assert list(plan["timeline"]["busy_seconds"]) == ["compute", "copies (4)"]
+    (asked,) = [size for size in plan["scaling"]["sizes"] if size["gpus"] == 4]
+    assert asked["step_seconds"] == plan["step_seconds"]
     assert err == f"the page is {page}\n"
     seen = Page(page.read_text())
+    assert [one for one in seen.fetched if not one.startswith("data:")] == []
     assert "Computing and communication over time" in seen.text
     assert "16 GPUs" in seen.text
+    assert "1 single fits" in seen.text
+    assert "its own trace" in seen.text
+    assert "formula" in seen.text
+    assert "the batch of a step grows with the GPUs" in seen.text
+    assert "ib-400: " in seen.text  # assumed for the sizes that leave the machine
+    assert page.stat().st_size < 1_000_000
+
+
+def test_without_a_page_no_other_number_of_gpus_is_planned(model: Path, command: Callable[..., Any]) -> None:
+    plan = json.loads(command("plan", "speed", f"{model}:small", "--gpu", "L4", "--format", "json").out)
+    assert plan["scaling"] is None
 
 
 def test_an_estimate_has_no_time_line(model: Path, tmp_path: Path, command: Callable[..., Any]) -> None:
     page = tmp_path / "memory.html"
-    code, out, _ = command("plan", "memory", f"{model}:branching", "--gpu", "L4", "--html", page)
+    words = ["--gpu", "L4", "--html", page, "--format", "json"]
+    code, out, _ = command("plan", "memory", f"{model}:branching", *words)
     assert code == 0
-    assert "this is a closed-form estimate, not a trace" in out
+    assert json.loads(out)["timeline"] is None
     seen = Page(page.read_text())
     assert "this is a closed-form estimate, not a trace" in seen.text
+    assert "an estimate closed form, no time line" in seen.text
     assert "Memory over time" not in seen.text
 
 
-def test_a_page_that_cannot_be_written(model: Path, tmp_path: Path, command: Callable[..., Any]) -> None:
-    code, _, err = command("plan", "memory", f"{model}:small", "--gpu", "L4", "--html", tmp_path / "none" / "page.html")
+def test_what_does_not_fit_has_a_page_and_exit_code_1(model: Path, tmp_path: Path, command: Callable[..., Any]) -> None:
+    page = tmp_path / "memory.html"
+    words = ["--gpu", "L4", "--micro-batch", 60_000_000, "--html", page]
+    assert command("plan", "memory", f"{model}:small", *words).code == 1
+    assert "model.py:small does not fit" in Page(page.read_text()).text
+
+
+def test_a_pipeline_on_a_page(tmp_path: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoker.plan.scaling.SIZES", 2)  # each is traced
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    page = tmp_path / "speed.html"
+    words = ["--layout", "pp=2,tp=2", "--gpus", 4, "--accumulation", 8, "--html", page]
+    assert command("plan", "speed", tmp_path, *words).code == 0
+    seen = Page(page.read_text())
+    assert "stage 0 stage 1" in seen.text
+    assert "tensor parallel (2), busy" in seen.text
+    assert "micro-batches are shown" in seen.text
+    assert "pipeline bubble" in seen.text
+
+
+@pytest.mark.parametrize("verb", ["memory", "speed"])
+def test_a_page_that_cannot_be_written(
+    verb: str, model: Path, tmp_path: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said before anything is traced."""
+    monkeypatch.setattr("stoker.plan.memory.plan_memory", None)
+    code, out, err = command("plan", verb, f"{model}:small", "--html", tmp_path / "none" / "page.html")
+    assert (code, out) == (2, "")
+    assert f"cannot write {tmp_path / 'none' / 'page.html'}: there is no folder {tmp_path / 'none'}; make it" in err
+    code, _, err = command("plan", verb, f"{model}:small", "--html", tmp_path)
     assert code == 2
-    assert f"cannot write {tmp_path / 'none' / 'page.html'}: No such file or directory" in err
+    assert f"cannot write {tmp_path}: it is a folder" in err
 
 
-def test_a_run_is_planned_before_it_trains(tmp_path: Path, command: Callable[..., Any]) -> None:
-    (tmp_path / "task.py").write_text(
-        "import torch\nfrom torch import nn\nfrom torch.utils.data import TensorDataset\nfrom stoker import make_task\n"
-        "def points():\n"
-        "    data = TensorDataset(torch.randn(64, 16), torch.randn(64, 1))\n"
-        "    return make_task(lambda: nn.Linear(16, 1), data, nn.functional.mse_loss)\n"
-    )
+TASK = """
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+from stoker import make_task
+
+def points():
+    data = TensorDataset(torch.randn(64, 16), torch.randn(64, 1))
+    return make_task(lambda: nn.Linear(16, 1), data, nn.functional.mse_loss)
+"""
+
+
+@pytest.fixture
+def run_file(tmp_path: Path) -> Path:
+    (tmp_path / "task.py").write_text(TASK)
     run = tmp_path / "run.yaml"
     run.write_text(f"task: task.py:points\nduration: 2 steps\nbatch: {{global_size: 8}}\noutput: {tmp_path / 'out'}\n")
-    code, out, err = command("train", run, "--plan", "--dry-run")
+    return run
+
+
+def test_a_dry_run_is_planned_and_leaves_nothing(run_file: Path, command: Callable[..., Any]) -> None:
+    code, out, err = command("train", run_file, "--plan", "--dry-run")
     assert code == 0
     assert "fits" in out + err
     assert "samples/s" in out + err
-    assert not (tmp_path / "out").exists()
+    assert not (run_file.parent / "out").exists()
+
+
+def test_a_run_is_planned_and_then_trained(run_file: Path, command: Callable[..., Any]) -> None:
+    code, out, err = command("train", run_file, "--plan")
+    assert code == 0
+    said = out + err
+    assert said.index("fits:") < said.index("The run folder is")
+    folder = run_file.parent / "out"
+    plan = json.loads((folder / "plan.json").read_text())
+    assert (plan["kind"], plan["processes"], plan["memory"]["verdict"]) == ("cpu", 1, "fits")
+    assert plan["speed"]["step_seconds"]["expected"] > 0
+    assert "predicted and measured" in said.lower()
+    assert "Predicted and measured" in Page((folder / "report.html").read_text()).text
+
+
+def test_what_cannot_be_planned_is_trained_all_the_same(
+    run_file: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise UserError("this strategy is not planned")
+
+    monkeypatch.setattr("stoker.forecast.run.forecast", refuse)
+    code, out, err = command("train", run_file, "--plan")
+    assert code == 0
+    assert "no plan: this strategy is not planned" in out + err
+    folder = run_file.parent / "out"
+    assert not (folder / "plan.json").exists()
+    assert (folder / "model" / "model.safetensors").exists()
 
 
 @pytest.fixture(scope="module")
@@ -103,19 +204,61 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield tab
 
 
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The pages of a ResNet-50."""
+    folder = tmp_path_factory.mktemp("pages")
+    words = ["resnet50", "--gpu", "A100 80GB", "--gpus", "8", "--layout", "ddp", "--micro-batch", "64"]
+    found = {verb: folder / f"{verb}.html" for verb in ("memory", "speed")}
+    for verb, page in found.items():
+        assert CliRunner().invoke(app, ["plan", verb, *words, "--html", str(page)]).exit_code == 0
+    return found
+
+
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed: apt-get install chromium")
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed: apt-get install chromium")
-@pytest.mark.parametrize(("verb", "height"), [("memory", 1010), ("speed", 1240)])
-def test_pictures_of_the_documentation(
-    verb: str, height: int, tab: Browser, tmp_path: Path, command: Callable[..., Any]
-) -> None:
-    page = tmp_path / "page.html"
-    words = ["--gpu", "A100 80GB", "--gpus", 8, "--layout", "ddp", "--micro-batch", 64]
-    assert command("plan", verb, "resnet50", *words, "--html", page).code == 0
-    for width, dark in ((390, True), (820, False)):
+@needs_browser
+@pytest.mark.parametrize(("verb", "height"), [("memory", 1000), ("speed", 1660)])
+def test_it_asks_nobody_and_fits_a_phone(verb: str, height: int, tab: Browser, pages: dict[str, Path]) -> None:
+    address = pages[verb].as_uri()
+    for width, dark in ((360, True), (820, False)):
         tab.show(width=width, height=900, mobile=width < 500, dark=dark)
-        tab.open(page.as_uri())
+        tab.open(address)
         assert tab.complaints == []
-        assert [one for one in tab.requests if one != page.as_uri() and not one.startswith("data:")] == []
+        assert [one for one in tab.requests if one != address and not one.startswith("data:")] == []
         assert tab.run("document.documentElement.scrollWidth") <= width
+        assert tab.run(OVERLAPS) == []
     keep_png(f"plan-{verb}.png", tab.picture(height=height))
+
+
+OVERLAPS = """[...document.querySelectorAll('svg.chart')].flatMap(chart => {
+  const boxes = [...chart.querySelectorAll('text')].map(one => [one.textContent, one.getBoundingClientRect()]);
+  return boxes.flatMap(([name, one], index) => boxes.slice(index + 1)
+    .filter(([, other]) => one.left < other.right && other.left < one.right
+      && one.top + 4 < other.bottom && other.top + 4 < one.bottom)
+    .map(([other]) => [name, other]));
+})"""
+"""Pairs of texts of a chart that lie on each other; the space above and below letters does not count."""
+
+
+@pytest.mark.slow
+@needs_browser
+def test_memory_is_read_where_a_reader_points(tab: Browser, pages: dict[str, Path]) -> None:
+    tab.show(width=820, height=1400)
+    tab.open(pages["memory"].as_uri())
+    legend = "[...document.querySelectorAll('.legend output')].map(one => Number(one.textContent))"
+    at = "document.querySelector('.panel .at').textContent"
+    top, resting = tab.run(legend), tab.run(at)
+    assert resting == "at the peak"
+    tab.run("document.querySelector('.plot').focus()")
+    tab.call("Input.dispatchKeyEvent", type="keyDown", key="End")
+    assert tab.run(at) == "step 2, optimizer"
+    *layers, reserved = tab.run(legend)
+    assert sum(layers) < sum(top[:-1])  # most is in use at the peak
+    assert reserved >= sum(layers)
+    tab.call("Input.dispatchKeyEvent", type="keyDown", key="Home")
+    assert tab.run(at) == "setup"
+    tab.call("Input.dispatchKeyEvent", type="keyDown", key="Escape")
+    assert (tab.run(legend), tab.run(at)) == (top, resting)

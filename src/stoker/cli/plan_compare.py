@@ -49,8 +49,10 @@ def compare(
     from stoker.forecast.request import Options, read_sources
     from stoker.plan import compare as planner
     from stoker.plan.compare_text import to_html, to_text
-    from stoker.report.write import write_aside
+    from stoker.report.write import check_place, write_aside
 
+    if html is not None:
+        check_place(html)
     choices = planner.parse_choices(cards, gpus, layout, price or [])
     options = Options(precision, checkpointing, micro_batch, sequence=sequence, image_size=image_size)
     sources, what = read_sources(model, options, [choice.gpu for choice in choices])

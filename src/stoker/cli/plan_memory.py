@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -92,7 +92,10 @@ class Asked:
     def resolve(self) -> Planned:
         """The workload, the device and the layout."""
         from stoker.forecast.request import resolve
+        from stoker.report.write import check_place
 
+        if self.html is not None:
+            check_place(self.html)
         return resolve(
             self.target,
             self.overrides or [],
@@ -104,12 +107,17 @@ class Asked:
             say=note,
         )
 
+    def say(self, planned: Planned, text: str, data: dict[str, Any]) -> None:
+        """Print the answer in the form that is asked for."""
+        head = {"gpu": planned.gpu.name, "layout": str(planned.layout)}
+        typer.echo(json.dumps({**head, **data}, indent=1) if self.output == "json" else text)
+
     def write(self, page: str) -> None:
         """Write the page and say where it is."""
         from stoker.report.write import write_aside
 
-        if self.html is not None:
-            note(f"the page is {write_aside(self.html, page)}")
+        assert self.html is not None
+        note(f"the page is {write_aside(self.html, page)}")
 
 
 def note(sentence: str) -> None:
@@ -125,20 +133,20 @@ def memory(
     """Will it fit: memory per GPU over two training steps, by what holds it. Exit code 1 if not."""
     from stoker.plan.allocator import Options
     from stoker.plan.memory import plan_memory
+    from stoker.plan.memory_page import memory_page
     from stoker.plan.text import memory_text
+    from stoker.plan.timeline import timeline_of
 
     planned = asked.resolve()
     gpu, layout = planned.gpu, planned.layout
     options = Options(expandable_segments=expandable_segments)
     plan, reply = plan_memory(planned.source, layout, gpu, options=options, compiled=asked.compiled)
-    if asked.output == "json":
-        typer.echo(json.dumps({"gpu": gpu.name, "layout": str(layout), **plan.to_json()}, indent=1))
-    else:
-        typer.echo(memory_text(plan, gpu, layout, block=block()))
+    timeline = timeline_of(plan, reply.traces, layout, gpu, options)
+    data = {**plan.to_json(), "timeline": None if timeline is None else timeline.to_json()}
+    asked.say(planned, memory_text(plan, gpu, layout, block=block()), data)
     if asked.html is not None:
-        from stoker.plan.page import memory_page
-
-        asked.write(memory_page(plan, reply.traces, gpu, layout, options, Path(asked.target).name))
+        facts = reply.traces[0].facts if reply.traces else asked.target
+        asked.write(memory_page(plan, timeline, gpu, layout, facts))
     if plan.verdict == "does not fit":
         raise typer.Exit(ExitCode.FAILED)
 
@@ -162,7 +170,9 @@ def speed(
 ) -> None:
     """How fast: step time and throughput as a range, and what bounds it."""
     from stoker.plan.memory import plan_memory
-    from stoker.plan.speed import Conditions, plan_speed
+    from stoker.plan.scaling import scaling_curve
+    from stoker.plan.speed import Conditions, pipeline_timeline, plan_speed, step_timeline
+    from stoker.plan.speed_page import SpeedCharts, speed_page
     from stoker.plan.text import speed_text
 
     planned = asked.resolve()
@@ -178,19 +188,22 @@ def speed(
         storage_gbs=storage_gbs,
         gpu_hours=failure_hours,
     )
-    plan = plan_speed(reply.traces, layout, gpu, given)
-    if asked.output == "json":
-        both = {"gpu": gpu.name, "layout": str(layout), "memory": held.verdict, **plan.to_json()}
-        typer.echo(json.dumps(both, indent=1))
-    else:
-        typer.echo(speed_text(plan, held, gpu, layout, block=block()))
+    traces = reply.traces
+    plan, streams = plan_speed(traces, layout, gpu, given), step_timeline(traces, layout, gpu, given)
+    scaling = None
     if asked.html is not None:
-        from stoker.plan.page import speed_page
-        from stoker.plan.scaling import scaling_curve
-
         with progress() as tell:
-            sizes = scaling_curve(planned.source, reply.traces, layout, gpu, given, tell=tell)
-        asked.write(speed_page(plan, held, reply.traces, gpu, layout, given, sizes))
+            scaling = scaling_curve(planned.source, traces, layout, gpu, given, tell=tell)
+    data = {
+        "memory": held.verdict,
+        **plan.to_json(),
+        "timeline": streams.to_json(),
+        "scaling": None if scaling is None else scaling.to_json(),
+    }
+    asked.say(planned, speed_text(plan, held, gpu, layout, block=block()), data)
+    if scaling is not None:
+        charts = SpeedCharts(streams, pipeline_timeline(traces, layout, gpu, given), scaling)
+        asked.write(speed_page(plan, held.verdict, charts, gpu, layout, traces[0].facts))
 
 
 def calibrate(

@@ -10,6 +10,7 @@ from stoker.plan.speed import Range
 from stoker.report.bars import Bar, bar_chart, rough, text_bars
 from stoker.report.figures import UNKNOWN
 from stoker.report.html import render_page
+from stoker.report.sections import Section, Table
 
 HEADS = ("card", "fits", "GiB of GiB", "samples/s", "range", "ms per step", "per 1000 W", "per 1000 spent", "bound by")
 BAR_WIDTH = 40
@@ -43,7 +44,7 @@ def to_text(compared: Sequence[Compared], what: str, *, unicode: bool = True) ->
 def to_html(compared: Sequence[Compared], title: str, what: str) -> str:
     """One page with the table, a bar chart for each measure that is known, and what was assumed."""
     charts = [
-        (heading, bar_chart(heading, _bars(compared, measure), key=f"chart{index}"), "")
+        Section(heading, picture=bar_chart(heading, _bars(compared, measure), key=f"chart{index}"))
         for index, (heading, measure) in enumerate(_MEASURES)
         if any(measure(one) for one in compared)
     ]
@@ -51,10 +52,7 @@ def to_html(compared: Sequence[Compared], title: str, what: str) -> str:
         "plan.html.j2",
         title=title,
         what=what,
-        table="Side by side",
-        heads=HEADS,
-        rows=[_cells(one) for one in compared],
-        charts=charts,
+        sections=[Section("Side by side", table=Table(HEADS, [_cells(one) for one in compared])), *charts],
         notes=notes(compared),
         assumptions=[f"{one.label}: {line}" for one in compared for line in one.assumptions],
     )

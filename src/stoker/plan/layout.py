@@ -52,6 +52,21 @@ class Layout:
         """Whether whole copies are kept equal by averaging gradients, without shards."""
         return self.shard == 1 and self.replicate > 1
 
+    def group_name(self, ranks: int, stride: int) -> str:
+        """What the ranks of a group are to each other, by how many they are and how far apart neighbours lie.
+
+        >>> Layout(replicate=2, shard=4, tensor=8).group_name(4, 8)
+        'shards (4)'
+        """
+        inner = self.tensor * self.shard
+        groups = {
+            (self.tensor, 1): "tensor parallel",
+            (self.replicate, inner): "copies",
+            (self.shard, self.tensor): "shards",
+            (self.pipeline, inner * self.replicate): "stages",
+        }
+        return f"{groups.get((ranks, stride), 'ranks')} ({ranks})"
+
     def __str__(self) -> str:
         parts: list[str] = []
         if self.shard > 1 and self.replicate > 1:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from stoker.plan.hardware import Gpu
 from stoker.plan.layout import Layout
-from stoker.plan.speed import Conditions, Range, plan_speed
+from stoker.plan.memory import Verdict, judge
+from stoker.plan.speed import Conditions, Range, SpeedPlan, plan_speed
 from stoker.plan.trace.log import Trace
-from stoker.plan.trace.run import Source, trace_all
+from stoker.plan.trace.run import Source, trace_all, traced_layout
 
-FACTORS = (0.25, 0.5, 1, 2, 4)
-"""Of the data-parallel ranks that were asked for."""
+SIZES = 6
+"""Numbers of GPUs: each may need a trace."""
+HALVINGS = 3
+"""Of the data-parallel ranks that were asked for; the other sizes are larger."""
 MOST = 4096
 """GPUs."""
 
@@ -26,20 +29,42 @@ class Size:
     Attributes:
         gpus: GPUs.
         layout: How they are arranged.
+        verdict: Whether the step fits.
+        step_seconds: Time of a step.
         samples_per_second: Of all of them.
-        efficiency: Samples per second and GPU over those of the smallest size.
-        traced: Whether the step was traced for this size; otherwise only its collectives are of this size.
+        efficiency: Samples per second and GPU over those of the size that is compared with.
+        traced: Whether this very size was traced; otherwise it is the trace of two copies of the model, with its
+            collectives over this number of ranks.
     """
 
     gpus: int
     layout: str
+    verdict: Verdict
+    step_seconds: Range
     samples_per_second: Range
-    efficiency: float
+    efficiency: Range
     traced: bool
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Sizes from few GPUs to many.
+
+    Attributes:
+        sizes: The same layout with other numbers of data-parallel ranks; none where it cannot be said.
+        base: GPUs that efficiencies compare with: the fewest that the step fits on, else the fewest.
+        left_out: Sizes that are missing, and why.
+        assumptions: Of all sizes together.
+    """
+
+    sizes: tuple[Size, ...]
+    base: int
+    left_out: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary for `json.dumps`."""
-        return asdict(self)
+        return {**asdict(self), "sizes": [asdict(size) for size in self.sizes]}
 
 
 def scaling_curve(
@@ -50,11 +75,11 @@ def scaling_curve(
     conditions: Conditions | None = None,
     *,
     tell: Callable[[str, int, int], None] = lambda _what, _done, _all: None,
-) -> list[Size]:
+) -> Scaling:
     """Plan other numbers of GPUs, each with the micro-batch and the accumulation that were asked for.
 
-    With DDP one trace serves all sizes, for only the number of ranks in its collectives changes. Shards and what is
-    gathered of them change with the number of ranks, so FSDP2 is traced for every size.
+    With whole copies of the model one trace serves all sizes, for only the number of ranks in its collectives
+    changes. Shards and what is gathered of them change with the number of ranks: every such size is traced.
 
     Args:
         source: How to make the workload.
@@ -63,41 +88,75 @@ def scaling_curve(
         gpu: The GPU.
         conditions: Network, data and storage.
         tell: Called after each trace with what is done, how many, and of how many; from another thread.
-
-    Returns:
-        From few GPUs to many. A size that cannot be traced is left out.
     """
+    given = conditions or Conditions()
+    if gpu.on_cpu:
+        return Scaling((), layout.ranks, ("the processes of a CPU share it: other numbers of them are not planned",))
     sizes = layouts(layout)
-    if layout.is_ddp:
-        found = {one: [t.with_ranks(layout.replicate, one.replicate) for t in traces] for one in sizes}
-    else:
-        others = [one for one in sizes if one != layout]
-        count = iter(range(1, len(others) + 1))
-        told = functools.partial(tell, "sizes")
-        replies = trace_all([(source, one) for one in others], gpu, done=lambda: told(next(count), len(others)))
-        found = {layout: list(traces)}
-        found |= {one: reply.traces for one, reply in zip(others, replies, strict=True) if reply.failure is None}
-    plans = {one: plan_speed(found[one], one, gpu, conditions) for one in sizes if one in found}
-    least = next(iter(plans))
-    base = plans[least].samples_per_second.expected / least.ranks
-    return [
-        Size(
-            gpus=one.ranks,
-            layout=str(one),
-            samples_per_second=plan.samples_per_second,
-            efficiency=plan.samples_per_second.expected / one.ranks / base,
-            traced=one == layout or not layout.is_ddp,
-        )
-        for one, plan in plans.items()
-    ]
+    own = traced_layout(layout)
+    wanted = [one for one in dict.fromkeys(map(traced_layout, sizes)) if one != own]
+    count, told = iter(range(1, len(wanted) + 1)), functools.partial(tell, "sizes")
+    replies = trace_all([(source, one) for one in wanted], gpu, done=lambda: told(next(count), len(wanted)))
+    found = {own: _over(traces, layout, own)}
+    found |= {one: reply.traces for one, reply in zip(wanted, replies, strict=True) if reply.failure is None}
+    plans: dict[Layout, tuple[SpeedPlan, Verdict]] = {}
+    for one in sizes:
+        if traced_layout(one) in found:
+            of_size = _over(found[traced_layout(one)], traced_layout(one), one)
+            plans[one] = plan_speed(of_size, one, gpu, given), _verdict(of_size, one, gpu, given)
+    why = {one: reply.failure.message for one, reply in zip(wanted, replies, strict=True) if reply.failure is not None}
+    left_out = [f"{one.ranks} GPUs, {one}: {why[traced_layout(one)]}" for one in sizes if one not in plans]
+    return _compared(plans, tuple(left_out))
 
 
 def layouts(layout: Layout) -> list[Layout]:
-    """The layout with fewer and more data-parallel ranks, from few to many; itself alone where it has no others."""
-    field = "replicate" if layout.replicate > 1 else "shard"
-    degree = getattr(layout, field)
-    if degree == 1:
-        return [layout]
-    wanted = sorted({int(degree * factor) for factor in FACTORS if degree * factor >= 2})
-    found = [replace(layout, **{field: one}) for one in wanted]
-    return [one for one in found if one.ranks <= max(MOST, layout.ranks)]
+    """The layout with fewer and more data-parallel ranks, from few to many."""
+    field, least = ("replicate", 1) if layout.shard == 1 or layout.replicate > 1 else ("shard", 2)
+    degree: int = getattr(layout, field)
+    others = layout.ranks // degree
+    degrees = [degree >> halvings for halvings in range(HALVINGS, -1, -1) if degree >> halvings >= least]
+    while len(degrees) < SIZES and 2 * degrees[-1] * others <= MOST:
+        degrees.append(2 * degrees[-1])
+    return [replace(layout, **{field: one}) for one in degrees]
+
+
+def _over(traces: Sequence[Trace], made: Layout, wanted: Layout) -> list[Trace]:
+    """Traces of one number of whole copies as those of another."""
+    if made == wanted:
+        return list(traces)
+    return [one.with_ranks(made.replicate, wanted.replicate) for one in traces]
+
+
+def _verdict(traces: Sequence[Trace], layout: Layout, gpu: Gpu, given: Conditions) -> Verdict:
+    held = [judge(one, gpu, layout, compiled=given.compiled) for one in traces]
+    return max(held, key=lambda plan: plan.device_bytes).verdict
+
+
+def _compared(plans: Mapping[Layout, tuple[SpeedPlan, Verdict]], left_out: tuple[str, ...]) -> Scaling:
+    base = next((one for one, (_, verdict) in plans.items() if verdict != "does not fit"), next(iter(plans)))
+    sizes = [
+        Size(
+            gpus=one.ranks,
+            layout=str(one),
+            verdict=verdict,
+            step_seconds=plan.step_seconds,
+            samples_per_second=plan.samples_per_second,
+            efficiency=_efficiency(plan, one, plans[base][0], base),
+            traced=traced_layout(one) == one,
+        )
+        for one, (plan, verdict) in plans.items()
+    ]
+    said = dict.fromkeys(line for plan, _ in plans.values() for line in plan.assumptions)
+    return Scaling(tuple(sizes), base.ranks, left_out, tuple(said))
+
+
+def _efficiency(plan: SpeedPlan, layout: Layout, base: SpeedPlan, on: Layout) -> Range:
+    """Each end of the range compared with the same end: both rest on the same assumptions."""
+
+    def share(rate: float, other: float) -> float:
+        return rate / layout.ranks / (other / on.ranks)
+
+    mine, others = plan.samples_per_second, base.samples_per_second
+    expected = share(mine.expected, others.expected)
+    ends = share(mine.low, others.low), share(mine.high, others.high), expected
+    return Range(expected, min(ends), max(ends))

@@ -52,6 +52,7 @@ class Span(NamedTuple):
         start: Seconds from the beginning of the trace; so is `end`.
         phase: Part of the step.
         name: Module of an operator, or name of a collective.
+        group: Ranks of a collective, and the distance between neighbours; None for an operator.
     """
 
     row: str
@@ -59,6 +60,7 @@ class Span(NamedTuple):
     end: float
     phase: Phase
     name: str
+    group: tuple[int, int] | None = None
 
 
 def play(
@@ -110,7 +112,8 @@ def play(
             streams[event.stream] = wire
             if event.step == last:
                 if watch is not None:
-                    watch(Span("communication", wire - took, wire, event.phase, event.op))
+                    group = event.ranks, event.stride
+                    watch(Span("communication", wire - took, wire, event.phase, event.op, group))
                 timeline.communication += took
         else:
             _synchronise(event, streams, events)

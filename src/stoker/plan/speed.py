@@ -172,13 +172,26 @@ class StepTimeline:
     seconds: float
     stage: int = 0
 
+    def rows(self) -> list[str]:
+        """What is occupied, by name: computing first, then the other streams, then the groups that communicate."""
+        kinds = {span.row: (span.group is not None, span.row != "compute", span.row) for span in self.spans}
+        return sorted(kinds, key=lambda row: kinds[row])
+
+    def to_json(self) -> dict[str, Any]:
+        """How long each row is busy: for programs that do not draw."""
+        busy = dict.fromkeys(self.rows(), 0.0)
+        for span in self.spans:
+            busy[span.row] += span.end - span.start
+        return {"stage": self.stage, "seconds": self.seconds, "busy_seconds": busy}
+
 
 def step_timeline(
     traces: Sequence[Trace], layout: Layout, gpu: Gpu, conditions: Conditions | None = None
 ) -> StepTimeline:
     """Play the stage that computes longest once more and write down when its streams are busy.
 
-    Of an accumulating step it shows the micro-batches that were traced.
+    Collectives have a row for each group of ranks, though all take turns on one wire. Of an accumulating step it
+    shows the micro-batches that were traced.
     """
     given = conditions or Conditions()
     roofline = Roofline(gpu, tf32=traces[0].facts.precision == "tf32")
@@ -187,9 +200,15 @@ def step_timeline(
         spans: list[Span] = []
         timeline = play(one, roofline, _network(gpu, given), watch=spans.append)
         begin = timeline.ends.get((one.steps - 2, "step"), 0.0)
-        moved = tuple(span._replace(start=span.start - begin, end=span.end - begin) for span in spans)
+        moved = tuple(_placed(span, begin, layout) for span in spans if span.end > span.start)
         found.append(StepTimeline(moved, timeline.step_seconds(one.steps - 1), stage))
     return max(found, key=lambda one: one.seconds)
+
+
+def _placed(span: Span, begin: float, layout: Layout) -> Span:
+    """A span from the beginning of its step, on the row of its group."""
+    row = span.row if span.group is None else layout.group_name(*span.group)
+    return span._replace(row=row, start=span.start - begin, end=span.end - begin)
 
 
 def pipeline_timeline(

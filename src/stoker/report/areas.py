@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
 from stoker.report.charts import colour
+from stoker.report.figures import number
+from stoker.report.panels import LegendEntry, Panel
 from stoker.report.scale import nice_ticks, tick_labels
 
-WIDTH, HEIGHT = 720, 300
-LEFT, RIGHT, TOP, BOTTOM = 54, 12, 22, 8
-LEGEND_ROW = 20
-NARROW = 34
-"""Width below which a stretch is not named above the plot, in user units."""
+WIDTH, HEIGHT = 560, 290
+LEFT, RIGHT, TOP, BOTTOM = 46, 8, 24, 26
+LETTER = 10
+"""Width of a letter at the size that a phone shows, in user units."""
+INK = -1
+"""Colour of lines across: that of the text."""
 
 
 @dataclass(frozen=True)
@@ -42,54 +47,77 @@ class Stretch:
     start: float
 
 
-def area_chart(
-    title: str,
-    places: Sequence[float],
-    layers: Sequence[Layer],
-    *,
-    key: str,
-    unit: str,
-    levels: Sequence[Level] = (),
-    stretches: Sequence[Stretch] = (),
-    end: float,
-    mark: float | None = None,
-) -> str:
-    """Layers stacked on each other, lines across, and the parts of the axis named above.
+@dataclass(frozen=True)
+class Stack:
+    """What an area chart shows.
+
+    Attributes:
+        places: Of the values on the horizontal axis, rising from 0 to `end`.
+        end: Of the horizontal axis.
+        layers: From the bottom.
+        levels: Lines across.
+        parts: Parts of the horizontal axis, in their order, named above the plot.
+        groups: Larger parts, named below it.
+        mark: Index of the place that is marked as the peak; None for none.
+    """
+
+    places: Sequence[float]
+    end: float
+    layers: Sequence[Layer]
+    levels: Sequence[Level] = ()
+    parts: Sequence[Stretch] = ()
+    groups: Sequence[Stretch] = ()
+    mark: int | None = None
+
+    def tops(self) -> list[list[float]]:
+        """Upper edge of each layer."""
+        tops: list[list[float]] = []
+        below = [0.0] * len(self.places)
+        for layer in self.layers:
+            below = [one + other for one, other in zip(below, layer.values, strict=True)]
+            tops.append(below)
+        return tops
+
+
+def area_panel(title: str, stack: Stack, *, key: str, unit: str, note: str = "") -> Panel:
+    """The chart with a legend that reads its values: those of the marked place, or where a reader points.
 
     Args:
-        title: For people who do not see the chart, together with a description in words.
-        places: Of the values on the horizontal axis, from 0 to `end`.
-        layers: From the bottom.
+        title: The heading, also for people who do not see the chart.
+        stack: What it shows; layers that are empty throughout are left out.
         key: Makes the identifiers unique in the page.
         unit: Of the values.
-        levels: Lines across.
-        stretches: Parts of the horizontal axis, in their order.
-        end: Of the horizontal axis.
-        mark: Place of a vertical line, called the peak.
+        note: Which place the legend shows while none is pointed at.
     """
-    tops = _tops(layers, len(places))
+    at = 0 if stack.mark is None else stack.mark
+    shown = [layer for layer in stack.layers if any(layer.values)]
+    legend = [LegendEntry(one.name, _at(one.values, at), colour(one.colour), dots=True) for one in shown]
+    legend += [
+        LegendEntry(one.name, _at(one.values, at), "var(--ink)", dots=False, dashed=one.dashed) for one in stack.levels
+    ]
+    return Panel(title, area_chart(title, stack, key=key, unit=unit), tuple(legend), note)
+
+
+def area_chart(title: str, stack: Stack, *, key: str, unit: str) -> str:
+    """Layers stacked on each other, lines across, and the parts of the axis named above and below."""
+    tops, levels = stack.tops(), stack.levels
     highest = max([*(tops[-1] if tops else ()), *(value for level in levels for value in level.values)], default=0.0)
     ticks = nice_ticks(0.0, highest or 1.0, 5)
-    plot = _Plot(end or 1.0, ticks[-1])
-    words = ", ".join(f"{layer.name} at most {max(layer.values, default=0):.3g} {unit}" for layer in layers)
-    legend, rows = _legend(layers, levels)
-    body = [_axes(ticks, plot, unit), _stretches(stretches, end, plot)]
-    lower: Sequence[float] = [0.0] * len(places)
-    for layer, upper in zip(layers, tops, strict=True):
+    plot = _Plot(stack.end or 1.0, ticks[-1])
+    words = ", ".join(f"{layer.name} at most {max(layer.values, default=0):.3g} {unit}" for layer in stack.layers)
+    body = [_axes(ticks, plot, unit), _parts(stack, plot), _groups(stack, plot)]
+    lower: Sequence[float] = [0.0] * len(stack.places)
+    for layer, upper in zip(stack.layers, tops, strict=True):
         if any(layer.values):
-            body.append(f'<path d="{_area(places, lower, upper, plot)}" fill="{colour(layer.colour)}"/>')
+            body.append(f'<path d="{_area(stack.places, lower, upper, plot)}" fill="{colour(layer.colour)}"/>')
         lower = upper
-    body += [_level(level, places, plot) for level in levels]
-    if mark is not None:
-        x = plot.x(mark)
-        body.append(f'<path class="guide" d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}"/>')
-        anchor = "end" if x > WIDTH - 60 else "start"
-        body.append(f'<g class="axes"><text x="{x + (4 if anchor == "start" else -4):.1f}" y="{TOP + 12}"'
-                    f' text-anchor="{anchor}">peak</text></g>')  # fmt: skip
+    body += [_level(level, stack.places, plot) for level in levels]
+    if stack.mark is not None and tops:
+        body.append(_mark(stack.places[stack.mark], tops[-1][stack.mark], plot, unit))
     return (
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT + rows * LEGEND_ROW + 8}" role="img"'
-        f' aria-labelledby="{key}-t {key}-d"><title id="{key}-t">{escape(title)}</title>'
-        f'<desc id="{key}-d">{escape(words)}</desc>{"".join(body)}{legend}</svg>'
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="{key}-t {key}-d"'
+        f' data-chart="{escape(_read_out(stack, tops, plot))}"><title id="{key}-t">{escape(title)}</title>'
+        f'<desc id="{key}-d">{escape(words)}</desc>{"".join(body)}</svg>'
     )
 
 
@@ -105,14 +133,8 @@ class _Plot:
         return HEIGHT - BOTTOM - value / self.highest * (HEIGHT - TOP - BOTTOM)
 
 
-def _tops(layers: Sequence[Layer], count: int) -> list[list[float]]:
-    """Upper edge of each layer."""
-    tops: list[list[float]] = []
-    below = [0.0] * count
-    for layer in layers:
-        below = [one + other for one, other in zip(below, layer.values, strict=True)]
-        tops.append(below)
-    return tops
+def _at(values: Sequence[float], index: int) -> str:
+    return number(values[min(index, len(values) - 1)]) if values else ""
 
 
 def _axes(ticks: Sequence[float], plot: _Plot, unit: str) -> str:
@@ -125,15 +147,33 @@ def _axes(ticks: Sequence[float], plot: _Plot, unit: str) -> str:
     return "".join(parts) + "</g>"
 
 
-def _stretches(stretches: Sequence[Stretch], end: float, plot: _Plot) -> str:
-    parts: list[str] = []
-    ends = [*(one.start for one in stretches[1:]), end]
-    for one, until in zip(stretches, ends, strict=False):
-        left, right = plot.x(one.start), plot.x(until)
-        parts.append(f'<path class="guide" d="M{left:.1f} {TOP - 14}V{HEIGHT - BOTTOM}"/>')
-        if right - left >= max(NARROW, 7 * len(one.name)):
-            parts.append(f'<g class="axes"><text x="{left + 4:.1f}" y="{TOP - 6}">{escape(one.name)}</text></g>')
-    return "".join(parts)
+def _sides(stretches: Sequence[Stretch], plot: _Plot) -> list[tuple[str, float, float]]:
+    """Name, left and right of each stretch."""
+    ends = [*(plot.x(one.start) for one in stretches), plot.x(plot.end)]
+    return [(one.name, left, right) for one, (left, right) in zip(stretches, pairwise(ends), strict=True)]
+
+
+def _parts(stack: Stack, plot: _Plot) -> str:
+    """A line where each part begins; its name where there is room, else its initial."""
+    found: list[str] = []
+    for name, left, right in _sides(stack.parts, plot):
+        room = right - left
+        if room < 1:
+            continue
+        found.append(f'<path class="guide" d="M{left:.1f} {TOP - 16}V{HEIGHT - BOTTOM}"/>')
+        label = name if room >= LETTER * len(name) + 4 else name[:1].upper() if room >= LETTER + 6 else ""
+        if label:
+            found.append(f'<g class="axes"><text x="{left + 4:.1f}" y="{TOP - 6}">{escape(label)}</text></g>')
+    return "".join(found)
+
+
+def _groups(stack: Stack, plot: _Plot) -> str:
+    return "".join(
+        f'<g class="axes"><path class="tick" d="M{left:.1f} {HEIGHT - BOTTOM}v6"/>'
+        f'<text x="{(left + right) / 2:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{escape(name)}</text></g>'
+        for name, left, right in _sides(stack.groups, plot)
+        if right - left >= LETTER * len(name)
+    )
 
 
 def _area(places: Sequence[float], lower: Sequence[float], upper: Sequence[float], plot: _Plot) -> str:
@@ -145,8 +185,7 @@ def _area(places: Sequence[float], lower: Sequence[float], upper: Sequence[float
 
 def _steps(places: Sequence[float], values: Sequence[float], plot: _Plot) -> list[tuple[float, float]]:
     found: list[tuple[float, float]] = []
-    for number, (place, value) in enumerate(zip(places, values, strict=True)):
-        until = places[number + 1] if number + 1 < len(places) else plot.end
+    for (place, until), value in zip(pairwise([*places, plot.end]), values, strict=True):
         y = plot.y(value)
         found += [(plot.x(place), y), (plot.x(until), y)]
     return found
@@ -163,21 +202,57 @@ def _level(level: Level, places: Sequence[float], plot: _Plot) -> str:
     return f'<path d="{path}" fill="none" stroke="currentColor" stroke-width="1.5"{dash}/>'
 
 
-def _legend(layers: Sequence[Layer], levels: Sequence[Level]) -> tuple[str, int]:
-    """What the colours and lines mean, and the rows that it takes below the plot."""
-    parts = ['<g class="axes">']
-    x, row = float(LEFT), 1
-    entries = [(layer.name, layer, None) for layer in layers if any(layer.values)]
-    for name, layer, level in [*entries, *((level.name, None, level) for level in levels)]:
-        width = 30 + 7 * len(name)
-        if x + width > WIDTH:
-            x, row = float(LEFT), row + 1
-        y = HEIGHT + row * LEGEND_ROW - 4
-        if layer is not None:
-            parts.append(f'<rect x="{x:.0f}" y="{y - 10}" width="12" height="12" fill="{colour(layer.colour)}"/>')
-        else:
-            dash = ' stroke-dasharray="4 3"' if level is not None and level.dashed else ""
-            parts.append(f'<path d="M{x:.0f} {y - 4}h14" stroke="currentColor" stroke-width="1.5"{dash}/>')
-        parts.append(f'<text x="{x + 18:.0f}" y="{y}">{escape(name)}</text>')
-        x += width
-    return "".join(parts) + "</g>", row
+def _mark(place: float, value: float, plot: _Plot, unit: str) -> str:
+    x, y = plot.x(place), plot.y(value)
+    right = x > (LEFT + WIDTH) / 2
+    text = (
+        f'x="{x + (-9 if right else 9):.1f}" y="{max(TOP + 12, y - 5):.1f}" text-anchor="{"end" if right else "start"}"'
+    )
+    return (
+        f'<circle class="mark" cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>'
+        f'<g class="axes"><text class="halo" {text}>peak {escape(number(value, 3))} {escape(unit)}</text></g>'
+    )
+
+
+def _read_out(stack: Stack, tops: Sequence[Sequence[float]], plot: _Plot) -> str:
+    """What the page's script needs: the plot's place, the axes, the names of the parts, and what to read where."""
+    layers = [
+        {"colour": layer.colour, "points": _triples(stack.places, layer.values, top)}
+        for layer, top in zip(stack.layers, tops, strict=True)
+        if any(layer.values)
+    ]
+    levels = [{"colour": INK, "points": _triples(stack.places, held, held)} for held in _lengths(stack)]
+    data = {
+        "plot": [LEFT, TOP, WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM],
+        "x": [0, plot.end],
+        "y": [0, plot.highest],
+        "log": False,
+        "parts": [[one.start, one.name] for one in _named(stack)],
+        "series": [*layers, *levels],
+    }
+    return json.dumps(data, separators=(",", ":"), allow_nan=False)
+
+
+def _named(stack: Stack) -> list[Stretch]:
+    """Parts with the group that they begin in."""
+    found: list[Stretch] = []
+    for part in stack.parts:
+        group = next((one.name for one in reversed(stack.groups) if one.start <= part.start), "")
+        found.append(Stretch(f"{group}, {part.name}" if group else part.name, part.start))
+    return found
+
+
+def _triples(places: Sequence[float], values: Sequence[float], tops: Sequence[float]) -> list[list[float]]:
+    """Place, value, and the height at which it is drawn."""
+    return [[place, _four(value), _four(top)] for place, value, top in zip(places, values, tops, strict=True)]
+
+
+def _lengths(stack: Stack) -> list[Sequence[float]]:
+    """Values of the levels, with one for each place."""
+    count = len(stack.places)
+    return [one.values if len(one.values) == count else [*one.values] * count for one in stack.levels]
+
+
+def _four(value: float) -> float:
+    """Four digits are what a reader is shown."""
+    return float(f"{value:.4g}")

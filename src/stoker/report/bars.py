@@ -78,6 +78,15 @@ def rough(value: float | None) -> str:
     return number(value if value is None else float(f"{value:.3g}"), 3)
 
 
+def with_range(expected: str, low: str, high: str) -> str:
+    """A written value with its ends, where those read otherwise than the value.
+
+    >>> with_range("10", "5", "20"), with_range("10", "10", "10")
+    ('10 (5 to 20)', '10')
+    """
+    return expected if low == high == expected else f"{expected} ({low} to {high})"
+
+
 def _blocks(bar: Bar, most: float, width: int) -> str:
     if bar.expected is None:
         return ""
@@ -88,9 +97,7 @@ def _blocks(bar: Bar, most: float, width: int) -> str:
 def _value(bar: Bar) -> str:
     if bar.expected is None:
         return bar.note
-    if bar.low == bar.high:
-        return rough(bar.expected)
-    return f"{rough(bar.expected)} ({rough(bar.low)} to {rough(bar.high)})"
+    return with_range(rough(bar.expected), rough(bar.low), rough(bar.high))
 
 
 def _x(value: float, most: float) -> float:
@@ -113,11 +120,19 @@ def _row(bar: Bar, index: int, most: float) -> str:
         note = f'<text x="{NAME_WIDTH + 6}" y="{middle}" dy="0.33em">{escape(bar.note)}</text>'
         return f'<g class="axes">{name}{note}</g>'
     value = f'<text x="{_x(bar.high, most) + 8:.1f}" y="{middle}" dy="0.33em">{escape(_value(bar))}</text>'
-    left, right = _x(bar.low, most), _x(bar.high, most)
     return (
         f'<g class="axes">{name}{value}</g>'
         f'<rect x="{NAME_WIDTH}" y="{middle - BAR / 2}" width="{_x(bar.expected, most) - NAME_WIDTH:.1f}"'
-        f' height="{BAR}" rx="2" fill="{colour(bar.colour)}"/>'
+        f' height="{BAR}" rx="2" fill="{colour(bar.colour)}"/>{_whisker(bar, middle, most)}'
+    )
+
+
+def _whisker(bar: Bar, middle: float, most: float) -> str:
+    """From the low end to the high end; nothing where there is no range."""
+    if bar.low == bar.high:
+        return ""
+    left, right = _x(bar.low, most), _x(bar.high, most)
+    return (
         f'<path d="M{left:.1f} {middle}H{right:.1f}M{left:.1f} {middle - 5}v10M{right:.1f} {middle - 5}v10"'
         ' stroke="currentColor" stroke-width="1.5" fill="none"/>'
     )

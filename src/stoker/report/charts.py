@@ -99,9 +99,12 @@ def line_chart(title: str, lines: Sequence[Line], *, key: str, from_zero: bool =
     )
 
 
-def stacked_bar(title: str, parts: Sequence[Part], *, key: str) -> str:
-    """One horizontal bar, divided in proportion to the parts' values; empty parts are left out."""
-    total = sum(part.value for part in parts)
+def stacked_bar(title: str, parts: Sequence[Part], *, key: str, whole: float | None = None) -> str:
+    """One horizontal bar, divided in proportion to the parts' values; empty parts are left out.
+
+    What the parts leave over of `whole`, where that is given, stays empty.
+    """
+    total = sum(part.value for part in parts) if whole is None else whole
     shown = [part for part in parts if part.value > 0]
     words = ", ".join(f"{part.name} {percent(part.value / total)}" for part in shown) or "No values."
     bars: list[str] = []

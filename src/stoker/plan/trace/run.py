@@ -122,7 +122,7 @@ def trace(
         UserError: If the workload cannot be made because of what the user wrote.
     """
     wanted = tuple(stages if stages is not None else stages_to_trace(layout))
-    traced = _traced_layout(layout)
+    traced = traced_layout(layout)
     requests = [_request(source, traced, gpu, (stage,), steps, full) for stage in wanted]
     with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
         replies = [job.result() for job in [pool.submit(_ask, one, cache, timeout) for one in requests]]
@@ -167,7 +167,7 @@ def trace_all(
         return list(threads.map(one, jobs))
 
 
-def _traced_layout(layout: Layout) -> Layout:
+def traced_layout(layout: Layout) -> Layout:
     """Two ranks stand for any number where gradients are averaged and nothing else depends on their number."""
     if layout.is_ddp and layout.ranks == layout.replicate:
         return replace(layout, replicate=2)

@@ -35,24 +35,29 @@
     const up = (value) => top + height * (1 - clamp(share(value, data.y, data.log)));
     const guide = add(svg, "line", { class: "guide", y1: top, y2: top + height });
     const marks = data.series.map((line) =>
-      add(svg, "circle", { r: 4.5, style: `fill:var(--s${line.colour});stroke:var(--card);stroke-width:2` }));
+      add(svg, "circle", { r: 4.5, style: `fill:var(--${line.colour < 0 ? "ink" : "s" + line.colour});stroke:var(--card);stroke-width:2` }));
     const outputs = figure.querySelectorAll("output"), at = figure.querySelector(".at");
     const cover = document.createElement("div"); // keeps the browser's own tooltip of the chart's title away
     cover.className = "cover";
     plot.append(cover);
 
+    // Where parts of the axis have names, a place is called by that of its part.
+    const called = (step) => data.parts
+      ? data.parts.reduce((name, part) => part[0] <= step ? part[1] : name, "")
+      : "step " + Math.round(step).toLocaleString("en");
+
     const steps = data.series.reduce((most, line) => line.points.length > most.length ? line.points : most, []);
     const show = (step) => {
       guide.style.display = step === null ? "none" : "";
       const note = at.dataset.note;
-      at.textContent = step === null ? note : "step " + Math.round(step).toLocaleString("en") + (note && ", " + note);
+      at.textContent = step === null ? note : called(step) + (note && !data.parts ? ", " + note : "");
       if (step !== null) { guide.setAttribute("x1", across(step)); guide.setAttribute("x2", across(step)); }
       data.series.forEach((line, index) => {
         const point = step === null || !line.points.length ? null : nearest(line.points, step);
         const hidden = point === null || (data.log && point[1] <= 0);
         marks[index].style.display = hidden ? "none" : "";
         outputs[index].textContent = point === null ? outputs[index].dataset.last : written(point[1]);
-        if (!hidden) { marks[index].setAttribute("cx", across(point[0])); marks[index].setAttribute("cy", up(point[1])); }
+        if (!hidden) { marks[index].setAttribute("cx", across(point[0])); marks[index].setAttribute("cy", up(point[2] ?? point[1])); }
       });
     };
     const stepAt = (event) => {
