@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -95,8 +94,8 @@ def scaling_curve(
     sizes = layouts(layout, given.gpus_per_node)
     own = traced_layout(layout)
     wanted = [one for one in dict.fromkeys(map(traced_layout, sizes)) if one != own]
-    count, told = iter(range(1, len(wanted) + 1)), functools.partial(tell, "sizes")
-    replies = trace_all([(source, one) for one in wanted], gpu, done=lambda: told(next(count), len(wanted)))
+    count = iter(range(1, len(wanted) + 1))
+    replies = trace_all([(source, one) for one in wanted], gpu, done=lambda: tell("sizes", next(count), len(wanted)))
     found = {own: _over(traces, layout, own)}
     found |= {one: reply.traces for one, reply in zip(wanted, replies, strict=True) if reply.failure is None}
     plans: dict[Layout, tuple[SpeedPlan, Verdict]] = {}
