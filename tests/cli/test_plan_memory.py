@@ -116,7 +116,7 @@ def test_what_does_not_fit_has_a_page_and_exit_code_1(model: Path, tmp_path: Pat
 
 
 def test_a_pipeline_on_a_page(tmp_path: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stoker.plan.scaling.SIZES", 2)  # each is traced
+    monkeypatch.setattr("stoker.plan.scaling.MOST", 8)  # each size is traced
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     page = tmp_path / "speed.html"
     words = ["--layout", "pp=2,tp=2", "--gpus", 4, "--accumulation", 8, "--html", page]
@@ -220,7 +220,7 @@ needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is inst
 
 @pytest.mark.slow
 @needs_browser
-@pytest.mark.parametrize(("verb", "height"), [("memory", 1000), ("speed", 1660)])
+@pytest.mark.parametrize(("verb", "height"), [("memory", 1000), ("speed", 1490)])
 def test_it_asks_nobody_and_fits_a_phone(verb: str, height: int, tab: Browser, pages: dict[str, Path]) -> None:
     address = pages[verb].as_uri()
     for width, dark in ((360, True), (820, False)):
@@ -262,3 +262,20 @@ def test_memory_is_read_where_a_reader_points(tab: Browser, pages: dict[str, Pat
     assert tab.run(at) == "setup"
     tab.call("Input.dispatchKeyEvent", type="keyDown", key="Escape")
     assert (tab.run(legend), tab.run(at)) == (top, resting)
+
+
+@pytest.mark.slow
+@needs_browser
+def test_curves_over_gpus_are_read_together_where_a_reader_points(tab: Browser, pages: dict[str, Path]) -> None:
+    """Their lower axis is logarithmic: the place that is pointed at is that of the dot."""
+    tab.show(width=820, height=3000)
+    tab.open(pages["speed"].as_uri())
+    dot = "document.querySelectorAll('.panel .line circle')[2]"
+    x, y = tab.run(f"(box => [box.x + box.width / 2, box.y + box.height / 2])({dot}.getBoundingClientRect())")
+    tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + 5, y=y)
+    assert tab.run("[...document.querySelectorAll('.panel .at')].map(one => one.textContent)") == ["4 GPUs"] * 2
+    guide = float(tab.run("document.querySelector('.panel .guide').getAttribute('x1')"))
+    assert guide == pytest.approx(float(tab.run(f"{dot}.getAttribute('cx')")), abs=0.1)
+    expected, even, share = tab.run("[...document.querySelectorAll('.panel output')].map(one => one.textContent)")
+    assert float(expected.replace(",", "")) < float(even.replace(",", ""))
+    assert 50 < float(share) < 100

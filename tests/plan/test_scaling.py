@@ -10,7 +10,7 @@ from stoker.plan import scaling
 from stoker.plan.hardware import find_gpu
 from stoker.plan.layout import parse_layout
 from stoker.plan.memory import judge
-from stoker.plan.scaling import MOST, SIZES, layouts, scaling_curve
+from stoker.plan.scaling import MOST, TRACED, layouts, scaling_curve
 from stoker.plan.speed import Conditions, plan_speed
 from stoker.plan.trace.run import Failure, Reply, Source, trace
 
@@ -34,22 +34,29 @@ def source(tmp_path_factory):
 
 def test_only_the_data_parallel_ranks_change():
     assert list(map(str, layouts(parse_layout("fsdp2=8,tp=2")))) == [
-        "fsdp2=2,tp=2", "fsdp2=4,tp=2", "fsdp2=8,tp=2", "fsdp2=16,tp=2", "fsdp2=32,tp=2", "fsdp2=64,tp=2",
+        "fsdp2=2,tp=2", "fsdp2=4,tp=2", "fsdp2=8,tp=2", "fsdp2=16,tp=2", "fsdp2=32,tp=2",
     ]  # fmt: skip
-    assert [str(one) for one in layouts(parse_layout("ddp=6"))] == ["single", "ddp=3", "ddp=6"] + [
-        f"ddp={n}" for n in (12, 24, 48)
-    ]
+    assert list(map(str, layouts(parse_layout("ddp=6")))) == ["single", "ddp=3", "ddp=6", "ddp=12", "ddp=24"]
     assert [str(one) for one in layouts(parse_layout("hsdp=2x8"))][:3] == ["fsdp2=8", "hsdp=2x8", "hsdp=4x8"]
-    assert [one.ranks for one in layouts(parse_layout("tp=4"))] == [4, 8, 16, 32, 64, 128]
-    assert [one.ranks for one in layouts(parse_layout("ddp=2048"))] == [256, 512, 1024, 2048, MOST]
+    assert [one.ranks for one in layouts(parse_layout("tp=4"))] == [4, 8, 16]
+    assert [one.ranks for one in layouts(parse_layout("single"))] == [1, 2, 4, 8]  # up to a node
+
+
+def test_sizes_go_down_to_a_node_where_they_cost_nothing_and_are_few_where_each_is_traced():
+    assert [one.ranks for one in layouts(parse_layout("ddp=256"))] == [8, 16, 32, 64, 128, 256, 512, 1024]
+    assert layouts(parse_layout("ddp=256"), node=64)[0].ranks == 32
+    assert [one.ranks for one in layouts(parse_layout("ddp=2048"))][-2:] == [2048, MOST]
+    sharded = layouts(parse_layout("fsdp2=512"))
+    assert [one.ranks for one in sharded] == [8, 64, 512, 1024, 2048]
+    assert len(sharded) == TRACED
 
 
 @pytest.mark.parametrize(
     ("text", "traced"),
     [
         ("ddp=8", [True, True, False, False, False, False]),
-        ("fsdp2=2", [True] * SIZES),
-        ("single", [True, True, False, False, False, False]),
+        ("fsdp2=2", [True] * 3),
+        ("single", [True, True, False]),
     ],
 )
 def test_the_size_that_was_asked_for_is_that_of_the_plan(source, text, traced):
@@ -68,7 +75,8 @@ def test_the_size_that_was_asked_for_is_that_of_the_plan(source, text, traced):
     last = found.sizes[-1]
     assert last.efficiency.low <= last.efficiency.expected <= last.efficiency.high
     assert last.efficiency.expected < 1.0
-    assert any("ib-400" in line for line in found.assumptions)  # four GPUs in a node: the larger sizes leave it
+    leaves = last.gpus > 4  # the node
+    assert any("ib-400" in line for line in found.assumptions) == leaves
     assert found.to_json()["sizes"][-1]["layout"] == last.layout
 
 
@@ -111,7 +119,7 @@ def test_a_size_that_cannot_be_traced_is_named(source, monkeypatch):
     found = scaling_curve(source, reply.traces, layout, GPU)
     assert [size.gpus for size in found.sizes] == [2]
     assert found.left_out[0] == "4 GPUs, fsdp2=4: aten::mine has no fake kernel"
-    assert len(found.left_out) == SIZES - 1
+    assert len(found.left_out) == 2
 
 
 def test_the_processes_of_a_cpu_share_it(source):

@@ -129,6 +129,7 @@ def test_neighbours_become_one_until_there_are_few():
     assert [span.name for span in by_layer if span.row == "compute"] == [f"layer{n}" for n in range(10)]
     assert sum(span.row == "communication" for span in by_layer) == 100
     few = merged(spans, most=2)
+    assert sum(span.busy for span in few) == pytest.approx(sum(span.busy for span in spans))
     assert [(span.row, span.start, span.end) for span in few] == [
         ("communication", 0.2, 99.5),
         ("compute", 0.0, 100.0),

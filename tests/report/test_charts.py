@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from stoker.report.charts import LEFT, RIGHT, TOP, WIDTH, Line, Part, line_chart, stacked_bar
+from stoker.report.charts import LEFT, RIGHT, TOP, WIDTH, Across, Line, Part, line_chart, stacked_bar
 from stoker.report.curve import Point
 
 
@@ -117,3 +117,27 @@ def test_a_bar_is_divided_in_proportion():
 
 def test_a_bar_of_nothing_is_well_formed():
     assert parsed(stacked_bar("Time", [], key="k")).find("desc").text == "No values."
+
+
+def test_a_range_is_shaded_and_counts_for_the_axis():
+    points = [Point(1, 5.0), Point(2, 6.0)]
+    line = Line("a", points, low=[Point(1, 4.0), Point(2, 3.0)], high=[Point(1, 8.0), Point(2, 20.0)])
+    svg = line_chart("t", [line], key="k", log=False)
+    (band,) = paths(svg, "band")
+    corners = [tuple(map(float, pair)) for pair in re.findall(r"[ML]([\d.]+) ([\d.]+)", band)]
+    assert len(corners) == 4
+    assert corners[1][1] < corners[0][1] < corners[3][1] < corners[2][1]  # high ends, then low ones from the right
+    assert min(y for _, y in corners) >= TOP
+
+
+def test_another_axis_has_its_own_words_and_places():
+    over = Across("", "{} GPUs", ticks=[8, 16, 64], log=True)
+    svg = line_chart("t", [Line("a", [Point(8, 1.0), Point(16, 2.0), Point(64, 4.0)], dots=True)], key="k", over=over)
+    root = parsed(svg)
+    assert root.find("desc").text.startswith("a: 1 at 8 GPUs, 4 at 64 GPUs")
+    places = [float(circle.get("cx")) for circle in root.iter("circle")]
+    assert places[2] - places[1] == pytest.approx(2 * (places[1] - places[0]), abs=0.2)  # two doublings
+    data = json.loads(root.get("data-chart"))
+    assert (data["across"], data["said"]) == (True, "{} GPUs")
+    assert {"8", "16", "64"} <= {text.text for text in root.iter("text")}
+    assert "step" not in svg

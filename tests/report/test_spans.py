@@ -25,6 +25,14 @@ def test_spans_lie_on_their_rows():
     assert ">500 ms<" in text
 
 
+def test_what_is_busy_for_a_part_of_its_time_is_paler():
+    spans = [Drawn(0, 0.0, 0.5, "a", 0, busy=0.2), Drawn(0, 0.5, 1.0, "b", 0, busy=0.5), Drawn(0, 1, 2, "c", 0, 0.01)]
+    text = span_chart("Streams", ["compute"], spans, key="k")
+    assert [span.get("fill-opacity") for span in drawn(text)] == ["0.40", None, "0.25"]
+    assert "a: 500 ms from 0 s, busy 40 %" in text
+    assert "compute busy 36 %" in text
+
+
 def test_short_names_stand_beside_their_rows():
     text = span_chart("Pipeline", ["stage 0", "stage 1"], [Drawn(1, 0, 4, "a", 0)], key="k", beside=True)
     (span,) = drawn(text)

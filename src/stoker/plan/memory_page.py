@@ -39,7 +39,7 @@ def memory_page(plan: MemoryPlan, timeline: MemoryTimeline | None, gpu: Gpu, lay
     """
     sections = [_parts(plan)]
     if timeline is not None:
-        sections.append(Section("Memory over time", panel=_panel(plan, timeline), note=_note(plan, timeline)))
+        sections.append(Section("Memory over time", panels=[_panel(plan, timeline)], note=_note(plan, timeline)))
     if plan.holders:
         sections.append(_holders(plan))
     return render_page(

@@ -13,10 +13,10 @@ from stoker.plan.speed import Conditions, Range, SpeedPlan, plan_speed
 from stoker.plan.trace.log import Trace
 from stoker.plan.trace.run import Source, trace_all, traced_layout
 
-SIZES = 6
-"""Numbers of GPUs: each may need a trace."""
-HALVINGS = 3
-"""Of the data-parallel ranks that were asked for; the other sizes are larger."""
+HALVINGS, DOUBLINGS = 3, 2
+"""Of the data-parallel ranks that were asked for; more of them where less would not reach one node."""
+TRACED = 5
+"""Most numbers of GPUs where each needs a trace."""
 MOST = 4096
 """GPUs."""
 
@@ -91,7 +91,7 @@ def scaling_curve(
     given = conditions or Conditions()
     if gpu.on_cpu:
         return Scaling((), layout.ranks, ("the processes of a CPU share it: other numbers of them are not planned",))
-    sizes = layouts(layout)
+    sizes = layouts(layout, given.gpus_per_node)
     own = traced_layout(layout)
     wanted = [one for one in dict.fromkeys(map(traced_layout, sizes)) if one != own]
     count = iter(range(1, len(wanted) + 1))
@@ -108,15 +108,28 @@ def scaling_curve(
     return _compared(plans, tuple(left_out))
 
 
-def layouts(layout: Layout) -> list[Layout]:
-    """The layout with fewer and more data-parallel ranks, from few to many."""
+def layouts(layout: Layout, node: int = 8) -> list[Layout]:
+    """The layout with fewer and more data-parallel ranks, from few to many: from a node of so many GPUs or less.
+
+    Where each size needs a trace there are at most `TRACED` of them, the fewest GPUs among them.
+    """
     field, least = ("replicate", 1) if layout.shard == 1 or layout.replicate > 1 else ("shard", 2)
     degree: int = getattr(layout, field)
     others = layout.ranks // degree
-    degrees = [degree >> halvings for halvings in range(HALVINGS, -1, -1) if degree >> halvings >= least]
-    while len(degrees) < SIZES and 2 * degrees[-1] * others <= MOST:
-        degrees.append(2 * degrees[-1])
-    return [replace(layout, **{field: one}) for one in degrees]
+    halved = ((n, degree >> n) for n in range(degree.bit_length() - 1, 0, -1))
+    fewer = [one for n, one in halved if one >= least and (n <= HALVINGS or one * others >= node)]
+    largest = min(MOST, max(layout.ranks << DOUBLINGS, node))
+    more = [degree << n for n in range(1, MOST.bit_length()) if layout.ranks << n <= largest]
+    found = [replace(layout, **{field: one}) for one in (*fewer, degree, *more)]
+    surplus = len(set(map(traced_layout, found))) - TRACED
+    return found if surplus <= 0 else _without(found, surplus, len(fewer))
+
+
+def _without(sizes: Sequence[Layout], surplus: int, fewer: int) -> list[Layout]:
+    """The same without so many of the first `fewer` ones: those that are left lie evenly among them."""
+    left = max(0, fewer - surplus)
+    kept = {place * fewer // left for place in range(left)}
+    return [one for place, one in enumerate(sizes) if place >= fewer or place in kept]
 
 
 def _over(traces: Sequence[Trace], made: Layout, wanted: Layout) -> list[Trace]:

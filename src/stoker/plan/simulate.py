@@ -53,6 +53,7 @@ class Span(NamedTuple):
         phase: Part of the step.
         name: Module of an operator, or name of a collective.
         group: Ranks of a collective, and the distance between neighbours; None for an operator.
+        idle: Seconds of it in which nothing ran, where it stands for several with gaps between them.
     """
 
     row: str
@@ -61,6 +62,12 @@ class Span(NamedTuple):
     phase: Phase
     name: str
     group: tuple[int, int] | None = None
+    idle: float = 0.0
+
+    @property
+    def busy(self) -> float:
+        """Seconds of it in which something ran."""
+        return self.end - self.start - self.idle
 
 
 def play(

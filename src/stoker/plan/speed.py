@@ -181,7 +181,7 @@ class StepTimeline:
         """How long each row is busy: for programs that do not draw."""
         busy = dict.fromkeys(self.rows(), 0.0)
         for span in self.spans:
-            busy[span.row] += span.end - span.start
+            busy[span.row] += span.busy
         return {"stage": self.stage, "seconds": self.seconds, "busy_seconds": busy}
 
 

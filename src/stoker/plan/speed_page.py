@@ -14,11 +14,13 @@ from stoker.plan.simulate import Span
 from stoker.plan.speed import Range, SpeedPlan, StepTimeline
 from stoker.plan.timeline import merged
 from stoker.plan.trace.log import Facts
-from stoker.report.bars import Bar, bar_chart, rough, with_range
-from stoker.report.charts import Part
+from stoker.report.bars import rough, with_range
+from stoker.report.charts import PALETTE, Across, Line, Part, line_chart
+from stoker.report.curve import Point
 from stoker.report.figures import duration, percent, plural
 from stoker.report.headline import Tile
 from stoker.report.html import render_page
+from stoker.report.panels import Panel, panel_of
 from stoker.report.sections import Section, Table, split_of
 from stoker.report.spans import Drawn, span_chart, span_legend
 
@@ -114,13 +116,13 @@ def _figures(plan: SpeedPlan) -> Section:
 def _step_section(timeline: StepTimeline, layout: Layout, facts: Facts) -> Section:
     rows = timeline.rows()
     drawn = [
-        Drawn(rows.index(span.row), span.start, span.end, _named(span), KINDS.index(_kind(span)))
+        Drawn(rows.index(span.row), span.start, span.end, _named(span), KINDS.index(_kind(span)), span.busy)
         for span in merged(timeline.spans)
     ]
     stage = f" of stage {timeline.stage}" if layout.pipeline > 1 else ""
     said = [
         f"One GPU{stage}, as expected: {duration(timeline.seconds)} without the other ranks that it waits for.",
-        "Neighbours that are alike are drawn as one.",
+        "Neighbours that are alike are drawn as one, paler where the stream pauses between them.",
     ]
     if len({span.row for span in timeline.spans if span.group}) > 1:
         said.append("The groups of ranks share one wire and take turns.")
@@ -147,7 +149,7 @@ def _named(span: Span) -> str:
 def _pipeline_section(timeline: StepTimeline, layout: Layout) -> Section:
     rows = [f"stage {stage}" for stage in range(layout.pipeline)]
     drawn = [
-        Drawn(rows.index(span.row), span.start, span.end, _named(span), KINDS.index(span.phase))
+        Drawn(rows.index(span.row), span.start, span.end, _named(span), KINDS.index(span.phase), span.busy)
         for span in merged(timeline.spans)
     ]
     return Section(
@@ -159,40 +161,57 @@ def _pipeline_section(timeline: StepTimeline, layout: Layout) -> Section:
 
 
 def _scaling_sections(scaling: Scaling) -> list[Section]:
-    sizes = scaling.sizes
-    if len(sizes) < 2:
+    if len(scaling.sizes) < 2:
         return []
-    rates = [_bar(size, size.samples_per_second, 1.0) for size in sizes]
-    compared = f"Samples/s per GPU over those of {plural(scaling.base, 'GPU')}."
-    if any(size.efficiency.expected > 1 for size in sizes):
-        compared += " It is above 100 % where each GPU has less of the optimizer's work, the more GPUs share it."
-    shares = [_bar(size, size.efficiency, 100.0) for size in sizes]
     heads = ("GPUs", "layout", "memory", "step", "samples/s", "efficiency", "from")
-    one_by_one = Section(
-        "The sizes one by one", table=Table(heads, [_row(size) for size in sizes]), note=_origin(sizes)
-    )
-    if all(size.verdict == "does not fit" for size in sizes):
+    table = Table(heads, [_row(size) for size in scaling.sizes])
+    one_by_one = Section("The sizes one by one", table=table, note=_origin(scaling.sizes))
+    fitting = [size for size in scaling.sizes if size.verdict != "does not fit"]
+    if len(fitting) < 2:
         return [one_by_one]
+    said = [
+        "Each GPU keeps its micro-batch and accumulation: the batch of a step grows with the GPUs.",
+        "Shaded from the low to the high end of the range.",
+        f"Efficiency is samples/s per GPU over those of {plural(scaling.base, 'GPU')}.",
+    ]
+    if any(size.efficiency.expected > 1 for size in fitting):
+        said.append("It is above 100 % where each GPU has less of the optimizer's work, the more GPUs share it.")
+    if len(fitting) < len(scaling.sizes):
+        said.append("Sizes that the step does not fit on are left out.")
+    return [Section("Over the number of GPUs", panels=_curves(fitting), note=" ".join(said)), one_by_one]
+
+
+def _curves(sizes: Sequence[Size]) -> list[Panel]:
+    gpus = [size.gpus for size in sizes]
+    over = Across("", "{} GPUs", gpus, log=True)  # the heading says what its numbers are
+    least = sizes[0].samples_per_second.expected / gpus[0]
+    even = [Point(count, _three(least * count)) for count in gpus]
+    straight = Line(f"as on {plural(gpus[0], 'GPU')}", even, colour=2 * len(PALETTE) - 1)
+    rates = [_line(sizes, [size.samples_per_second for size in sizes], 1.0), straight]
+    shares = [_line(sizes, [size.efficiency for size in sizes], 100.0)]
+    titles = "Samples/s", "Efficiency in percent"
     return [
-        Section(
-            "Samples/s over the number of GPUs",
-            picture=bar_chart("Samples/s by GPUs", rates, key="rates"),
-            note="Each GPU keeps its micro-batch and accumulation: the batch of a step grows with the GPUs.",
-        ),
-        Section(
-            "Efficiency of scaling, in percent",
-            picture=bar_chart("Efficiency by GPUs", shares, key="shares"),
-            note=compared,
-        ),
-        one_by_one,
+        panel_of(titles[0], rates, line_chart(titles[0], rates, key="rates", log=True, over=over)),
+        panel_of(titles[1], shares, line_chart(titles[1], shares, key="shares", from_zero=True, log=False, over=over)),
     ]
 
 
-def _bar(size: Size, value: Range, scale: float) -> Bar:
-    name = plural(size.gpus, "GPU")
-    if size.verdict == "does not fit":
-        return Bar(name, None, note="does not fit")
-    return Bar(name, value.expected * scale, value.low * scale, value.high * scale)
+def _line(sizes: Sequence[Size], values: Sequence[Range], scale: float) -> Line:
+    def points(ends: Sequence[float]) -> list[Point]:
+        return [Point(size.gpus, _three(end * scale)) for size, end in zip(sizes, ends, strict=True)]
+
+    return Line(
+        "expected",
+        points([one.expected for one in values]),
+        dots=True,
+        low=points([one.low for one in values]),
+        high=points([one.high for one in values]),
+    )
+
+
+def _three(value: float) -> float:
+    """Three digits: what is given as a range has no more."""
+    return float(f"{value:.3g}")
 
 
 def _row(size: Size) -> tuple[str, ...]:

@@ -169,7 +169,7 @@ def merged(spans: Sequence[Span], most: int = SPANS) -> list[Span]:
     """The same with neighbours on a row drawn as one, until there are at most `most`.
 
     First those of one module and phase, then those of one phase, then also over ever larger gaps; spans of different
-    rows or phases never become one.
+    rows or phases never become one. Each knows how long it is idle, so that what is busy stays what it was.
     """
     found = sorted(spans, key=lambda span: (span.row, span.start))
     whole = max((span.end for span in spans), default=0.0) - min((span.start for span in spans), default=0.0)
@@ -192,7 +192,8 @@ def _join(spans: Sequence[Span], gap: float, *, by_module: bool) -> Iterator[Spa
         )
         if current is not None and alike:
             name = current.name if current.name == span.name else current.phase
-            current = current._replace(end=span.end, name=name)
+            idle = current.idle + span.idle + max(0.0, span.start - current.end)
+            current = current._replace(end=span.end, name=name, idle=idle)
             continue
         if current is not None:
             yield current

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import groupby
 
@@ -35,6 +35,8 @@ class Line:
         width: How many rows each read-out point is the mean of.
         dots: Whether each point is marked, as for evaluations.
         colour: Index into the palette; from the ninth on, lines are dashed.
+        low: The low ends of a range around the points, which is shaded; at the steps of `high`.
+        high: Its high ends.
     """
 
     name: str
@@ -44,6 +46,8 @@ class Line:
     width: int = 1
     dots: bool = False
     colour: int = 0
+    low: Sequence[Point] = ()
+    high: Sequence[Point] = ()
 
     @property
     def shown(self) -> Sequence[Point]:
@@ -54,6 +58,31 @@ class Line:
     def dashed(self) -> bool:
         """Whether its colour is used a second time."""
         return self.colour >= len(PALETTE)
+
+
+@dataclass(frozen=True)
+class Across:
+    """The lower axis of a line chart.
+
+    Attributes:
+        name: What stands beside its labels.
+        said: One of its places in words.
+        ticks: Places that are labelled; round ones by default.
+        log: Whether it is logarithmic.
+    """
+
+    name: str = "step"
+    said: str = "step {}"
+    ticks: Sequence[float] = ()
+    log: bool = False
+
+    def fit(self, places: Iterable[float]) -> Scale:
+        """The axis that begins and ends with the data."""
+        scale = fit_steps(places)
+        return replace(scale, log=self.log and scale.low > 0)
+
+
+STEPS = Across()
 
 
 @dataclass(frozen=True)
@@ -75,8 +104,16 @@ def colour(index: int) -> str:
     return f"var(--s{slot},{PALETTE[slot]})"
 
 
-def line_chart(title: str, lines: Sequence[Line], *, key: str, from_zero: bool = False, log: bool | None = None) -> str:
-    """A line chart over steps.
+def line_chart(
+    title: str,
+    lines: Sequence[Line],
+    *,
+    key: str,
+    from_zero: bool = False,
+    log: bool | None = None,
+    over: Across = STEPS,
+) -> str:
+    """A line chart, over steps if nothing else is said.
 
     Args:
         title: For people who do not see the chart, together with a description in words.
@@ -84,16 +121,18 @@ def line_chart(title: str, lines: Sequence[Line], *, key: str, from_zero: bool =
         key: Makes the identifiers unique in the page.
         from_zero: Begin a linear axis at zero.
         log: Logarithmic axis; by default where the values ask for it, see `fit_scale`.
+        over: The lower axis.
     """
     drawn = [line for line in lines if line.points]
-    across = fit_steps(point.step for line in drawn for point in line.points)
-    up = fit_scale((point.value for line in drawn for point in line.points), from_zero=from_zero, log=log)
-    body = [_axes(across, up), *(_drawn_line(line, across, up) for line in drawn), _gaps(drawn, across)]
-    words = " ".join(_in_words(line) for line in drawn) or "No values."
+    across = over.fit(point.step for line in drawn for point in line.points)
+    values = (point.value for line in drawn for point in (*line.points, *line.low, *line.high))
+    up = fit_scale(values, from_zero=from_zero, log=log)
+    body = [_axes(across, up, over), *(_drawn_line(line, across, up) for line in drawn), _gaps(drawn, across)]
+    words = " ".join(_in_words(line, over) for line in drawn) or "No values."
     axis = " Logarithmic axis." if up.log else ""
     return (
         f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="{key}-t {key}-d"'
-        f' data-chart="{escape(_read_out(drawn, across, up))}">'
+        f' data-chart="{escape(_read_out(drawn, across, up, over))}">'
         f'<title id="{key}-t">{escape(title)}</title><desc id="{key}-d">{escape(words + axis)}</desc>'
         f"{''.join(body)}</svg>"
     )
@@ -132,15 +171,15 @@ def _y(up: Scale, value: float) -> float:
     return HEIGHT - BOTTOM - up.place(value) * (HEIGHT - TOP - BOTTOM)
 
 
-def _axes(across: Scale, up: Scale) -> str:
+def _axes(across: Scale, up: Scale, over: Across) -> str:
     parts = ['<g class="axes">']
     rows = up.ticks()
     for tick, label in zip(rows, tick_labels(rows), strict=True):
         y = _y(up, tick)
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(f'<text x="{LEFT - 8}" y="{y:.1f}" dy="0.33em" text-anchor="end">{label}</text>')
-    parts.append(f'<text x="{LEFT - 8}" y="{HEIGHT - BOTTOM + 24}" text-anchor="end">step</text>')
-    columns = [tick for tick in across.ticks(6) if tick == int(tick)]  # there is no half step
+    parts.append(f'<text x="{LEFT - 8}" y="{HEIGHT - BOTTOM + 24}" text-anchor="end">{escape(over.name)}</text>')
+    columns = over.ticks or [tick for tick in across.ticks(6) if tick == int(tick)]  # there is no half step
     for tick, label in zip(columns, tick_labels(columns), strict=True):
         x = _x(across, tick)
         anchor = "end" if x > WIDTH - RIGHT - 16 else "middle"
@@ -152,6 +191,8 @@ def _axes(across: Scale, up: Scale) -> str:
 def _drawn_line(line: Line, across: Scale, up: Scale) -> str:
     dash = ' stroke-dasharray="6 4"' if line.dashed else ""
     parts = [f'<g class="line" stroke="{colour(line.colour)}" fill="{colour(line.colour)}"{dash}>']
+    if line.low:
+        parts.append(f'<path class="band" d="{_band(line, across, up)}"/>')
     parts.append(f'<path class="{"raw" if line.trend else "main"}" d="{_path(line.points, across, up)}"/>')
     if line.trend:
         parts.append(f'<path class="main" d="{_path(line.trend, across, up)}"/>')
@@ -160,6 +201,12 @@ def _drawn_line(line: Line, across: Scale, up: Scale) -> str:
         places = ((_x(across, point.step), _y(up, point.value)) for point in line.points)
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>' for x, y in places if not math.isnan(y)]
     return "".join(parts) + "</g>"
+
+
+def _band(line: Line, across: Scale, up: Scale) -> str:
+    """Along the high ends and back along the low ones."""
+    around = (*line.high, *reversed(line.low))
+    return "M" + "L".join(f"{_x(across, point.step):.1f} {_y(up, point.value):.1f}" for point in around) + "z"
 
 
 def _path(points: Sequence[Point], across: Scale, up: Scale) -> str:
@@ -191,7 +238,7 @@ def _gaps(lines: Sequence[Line], across: Scale) -> str:
     return "".join(marks)
 
 
-def _in_words(line: Line) -> str:
+def _in_words(line: Line, over: Across) -> str:
     finite = [point for point in line.points if math.isfinite(point.value)]
     if not finite:
         return f"{line.name}: no finite value."
@@ -200,8 +247,8 @@ def _in_words(line: Line) -> str:
     last = finite[-1]
     gaps = len(line.points) - len(finite)
     words = [
-        f"{number(finite[0].value)} at step {short(finite[0].step)}",
-        f"{number(last.value)} at step {short(last.step)}",
+        f"{number(finite[0].value)} at {over.said.format(short(finite[0].step))}",
+        f"{number(last.value)} at {over.said.format(short(last.step))}",
         f"lowest {number(low.value)}",
         f"highest {number(high.value)}",
         *([plural(gaps, "gap")] if gaps else []),
@@ -209,7 +256,7 @@ def _in_words(line: Line) -> str:
     return f"{line.name}: {', '.join(words)}."
 
 
-def _read_out(lines: Sequence[Line], across: Scale, up: Scale) -> str:
+def _read_out(lines: Sequence[Line], across: Scale, up: Scale, over: Across) -> str:
     """What the page's script needs: the plot's place, the axes, and the points of each line."""
     series = [
         {
@@ -222,6 +269,8 @@ def _read_out(lines: Sequence[Line], across: Scale, up: Scale) -> str:
     data = {
         "plot": [LEFT, TOP, WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM],
         "x": [across.low, across.high],
+        "across": across.log,
+        "said": over.said,
         "y": [up.low, up.high],
         "log": up.log,
         "series": series,

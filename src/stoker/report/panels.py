@@ -151,9 +151,8 @@ def _title(name: str) -> str:
     return _TITLES.get(name) or name[:1].upper() + name[1:].replace("_", " ")
 
 
-def _panel(name: str, title: str, lines: Sequence[Line], *, key: str) -> Panel:
-    from_zero = name in _FROM_ZERO
-    svg = line_chart(title, lines, key=key, from_zero=from_zero, log=False if from_zero else None)
+def panel_of(title: str, lines: Sequence[Line], svg: str) -> Panel:
+    """A line chart with the legend of its lines."""
     legend = tuple(
         LegendEntry(line.name, number(line.shown[-1].value), colour(line.colour), line.dots, line.dashed)
         for line in lines
@@ -161,3 +160,9 @@ def _panel(name: str, title: str, lines: Sequence[Line], *, key: str) -> Panel:
     widths = sorted({line.width for line in lines if line.width > 1})
     note = f"mean of {' or '.join(map(str, widths))} steps" if widths else ""
     return Panel(title, svg, legend, note)
+
+
+def _panel(name: str, title: str, lines: Sequence[Line], *, key: str) -> Panel:
+    from_zero = name in _FROM_ZERO
+    svg = line_chart(title, lines, key=key, from_zero=from_zero, log=False if from_zero else None)
+    return panel_of(title, lines, svg)

@@ -26,7 +26,7 @@ class Section:
         heading: What it is about.
         table: Values in rows.
         split: A bar divided into parts, with its legend.
-        panel: A chart that reads its values where a reader points.
+        panels: Charts that read their values where a reader points.
         picture: A chart that does not, as SVG.
         legend: What the colours of the picture mean.
         note: What belongs to it, below.
@@ -35,7 +35,7 @@ class Section:
     heading: str
     table: Table | None = None
     split: TimeSplit | None = None
-    panel: Panel | None = None
+    panels: Sequence[Panel] = ()
     picture: str = ""
     legend: Sequence[LegendEntry] = ()
     note: str = ""

@@ -14,6 +14,8 @@ from stoker.report.scale import nice_ticks, tick_labels
 WIDTH, RIGHT = 560, 8
 BAR, GAP, NAME, AXIS = 20, 8, 22, 26
 """Heights in user units: of the spans in a row, between rows, of a name above a row, of the axis below."""
+SOLID, PALEST = 0.98, 0.25
+"""Busy share from which a span is drawn as solid, and opacity of one that is hardly busy."""
 BESIDE = 86
 """Width of names beside their rows."""
 
@@ -24,9 +26,10 @@ class Drawn:
 
     Attributes:
         row: Index of its row.
-        start: Seconds; so is `end`.
+        start: Seconds; so are `end` and `busy`.
         name: What is shown of it when it is pointed at.
         kind: Index into the names of the legend, and into the palette.
+        busy: How much of it is busy, where it has gaps too small to draw: it is paler then. None for all.
     """
 
     row: int
@@ -34,6 +37,17 @@ class Drawn:
     end: float
     name: str
     kind: int
+    busy: float | None = None
+
+    @property
+    def occupied(self) -> float:
+        """Seconds in which it is busy."""
+        return self.end - self.start if self.busy is None else self.busy
+
+    @property
+    def share(self) -> float:
+        """The same as a share of its length."""
+        return self.occupied / (self.end - self.start) if self.end > self.start else 1.0
 
 
 def span_chart(title: str, rows: Sequence[str], spans: Sequence[Drawn], *, key: str, beside: bool = False) -> str:
@@ -48,9 +62,7 @@ def span_chart(title: str, rows: Sequence[str], spans: Sequence[Drawn], *, key: 
     """
     end = max((span.end for span in spans), default=0.0) or 1.0
     plot = _Plot(len(rows), end, beside)
-    shares = [
-        percent(sum(span.end - span.start for span in spans if span.row == row) / end) for row in range(len(rows))
-    ]
+    shares = [percent(sum(span.occupied for span in spans if span.row == row) / end) for row in range(len(rows))]
     words = ", ".join(f"{name} busy {share}" for name, share in zip(rows, shares, strict=True))
     parts = [_axis(plot)]
     for row, (name, share) in enumerate(zip(rows, shares, strict=True)):
@@ -114,8 +126,12 @@ def _axis(plot: _Plot) -> str:
 
 def _span(span: Drawn, plot: _Plot) -> str:
     left, right = plot.x(span.start), plot.x(span.end)
-    told = escape(f"{span.name}: {duration(span.end - span.start)} from {duration(span.start)}")
+    told = f"{span.name}: {duration(span.end - span.start)} from {duration(span.start)}"
+    pale = ""
+    if span.share < SOLID:
+        told += f", busy {percent(span.share)}"
+        pale = f' fill-opacity="{max(PALEST, span.share):.2f}"'
     return (
         f'<rect x="{left:.2f}" y="{plot.y(span.row):.0f}" width="{max(0.2, right - left):.2f}"'
-        f' height="{BAR}" fill="{colour(span.kind)}"><title>{told}</title></rect>'
+        f' height="{BAR}" fill="{colour(span.kind)}"{pale}><title>{escape(told)}</title></rect>'
     )

@@ -65,6 +65,7 @@ def trace_step(workload: Workload, layout: Layout, device: str, *, stage: int = 
         steps: Steps; the first creates the optimizer state, the second is as all others.
     """
     started = time.perf_counter()
+    workload = _as_sharded(workload, layout)
     private.reset_streams()
     recorder = Recorder(device)
     recorder.trace.steps = steps
@@ -82,6 +83,14 @@ def trace_step(workload: Workload, layout: Layout, device: str, *, stage: int = 
     trace.facts = _facts(rank)
     trace.seconds = time.perf_counter() - started
     return trace
+
+
+def _as_sharded(workload: Workload, layout: Layout) -> Workload:
+    """FSDP2 takes contiguous weights only (torch/distributed/fsdp/_fully_shard/_fsdp_param.py): no channels last."""
+    if layout.shard == 1 or not workload.channels_last:
+        return workload
+    note = "FSDP2 takes no weights in channels-last order: they and the images are planned channels first"
+    return workload.with_(channels_last=False, notes=(*workload.notes, note))
 
 
 def _facts(rank: _Rank) -> Facts:

@@ -31,7 +31,7 @@
     const data = JSON.parse(svg.dataset.chart), [left, top, width, height] = data.plot;
     const share = (value, [low, high], log) => log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
     const clamp = (value) => Math.min(1, Math.max(0, value));
-    const across = (step) => left + width * clamp(share(step, data.x, false));
+    const across = (step) => left + width * clamp(share(step, data.x, data.across));
     const up = (value) => top + height * (1 - clamp(share(value, data.y, data.log)));
     const guide = add(svg, "line", { class: "guide", y1: top, y2: top + height });
     const marks = data.series.map((line) =>
@@ -44,7 +44,7 @@
     // Where parts of the axis have names, a place is called by that of its part.
     const called = (step) => data.parts
       ? data.parts.reduce((name, part) => part[0] <= step ? part[1] : name, "")
-      : "step " + Math.round(step).toLocaleString("en");
+      : data.said.replace("{}", Math.round(step).toLocaleString("en"));
 
     const steps = data.series.reduce((most, line) => line.points.length > most.length ? line.points : most, []);
     const show = (step) => {
@@ -63,7 +63,8 @@
     const stepAt = (event) => {
       const box = svg.getBoundingClientRect();
       const place = ((event.clientX - box.left) / box.width * svg.viewBox.baseVal.width - left) / width;
-      return data.x[0] + clamp(place) * (data.x[1] - data.x[0]);
+      const [low, high] = data.x;
+      return data.across ? low * (high / low) ** clamp(place) : low + clamp(place) * (high - low);
     };
     return { plot, cover, steps, show, stepAt, points: (step) => nearest(steps, step) };
   };
