@@ -27,7 +27,8 @@ with atheris.instrument_imports(include=["stoker"]):
     from stoker.doctor.render import render_text
     from stoker.errors import UserError
 
-FILE = Path(tempfile.mkdtemp(prefix="stoker-fuzz-")) / "input"
+_folder = tempfile.TemporaryDirectory(prefix="stoker-fuzz-")
+FILE = Path(_folder.name) / "input"
 
 
 def log(data: bytes) -> None:

@@ -6,7 +6,8 @@ import tempfile
 from hypothesis import settings
 
 # Runs that tests train are no runs of this machine; a monitor on it must not see them.
-os.environ["STOKER_RUNS"] = tempfile.mkdtemp(prefix="stoker-runs-")
+_runs = tempfile.TemporaryDirectory(prefix="stoker-runs-")
+os.environ["STOKER_RUNS"] = _runs.name
 
 # Compute threads that spin while they wait take the cores from the tests beside them, up to forty times as long.
 # Read when torch is imported, here and in the processes that tests start.

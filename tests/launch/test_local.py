@@ -92,6 +92,8 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "launched_by_a_test.py").write_text(MODULE)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     monkeypatch.setenv("OMP_NUM_THREADS", "3")  # and put back afterwards
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     return "launched_by_a_test"
 
 
@@ -114,3 +116,4 @@ def test_two_processes(
     assert [(one.rank, one.exit_code) for one in failures][:1] == ([] if failed is None else [failed])
     assert [(tmp_path / f"rank{rank}").read_text() for rank in (0, 1)] == ["3 2", "3 2"]
     assert set(child_processes(os.getpid())) <= before, "a process is left behind"
+    assert not list((tmp_path / "temporary").iterdir()), "a folder is left behind"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -184,18 +185,37 @@ def test_a_checkpoint_of_another_model(tmp_path: Path) -> None:
     assert steps_saved(tmp_path) == [2], "nothing is lost"
 
 
-TIMED = ("batch.global_size=12", "duration=1 seconds", "checkpoint.every=never", "evaluate.every=never")
+class Paced(Blobs):
+    """Makes steps of an eighth of a second, on a simulated clock: a busy machine changes nothing."""
+
+    now = 0.0
+
+    def loss(self, model: nn.Module, batch: list[Tensor]) -> Loss:
+        if model.training:
+            self.now += 0.125
+        return super().loss(model, batch)
 
 
-def test_durations_in_time_and_in_tokens(tmp_path: Path) -> None:
-    timed = train_once(Blobs(), tmp_path / "time", *TIMED, "schedule.name=linear")
-    started, *_, ended = (row["time"] for row in rows_of(tmp_path / "time" / "events.jsonl"))
-    assert 1 <= ended - started < 20, "a second, and what a busy machine adds at the end"
-    assert sum(row["seconds"] for row in timed.rows) < ended - started
-    assert timed.rows[-1]["lr"] < timed.rows[0]["lr"]
+@pytest.fixture
+def paced(monkeypatch: pytest.MonkeyPatch) -> Paced:
+    task = Paced()
+    monkeypatch.setattr("stoker.train.loop.time", SimpleNamespace(perf_counter=lambda: task.now))
+    return task
+
+
+def test_durations_in_time_and_in_tokens(paced: Paced, tmp_path: Path) -> None:
+    never = ("checkpoint.every=never", "evaluate.every=never", "schedule.name=linear", "optimizer.lr=1")
+    timed = train_once(paced, tmp_path / "time", "batch.global_size=12", "duration=1 seconds", *never)
+    assert [row["lr"] for row in timed.rows] == pytest.approx([(8 - step) / 8 for step in range(8)])
     counted = train_once(Tokens(), tmp_path / "tokens", "batch.global_size=16", "duration=400 tokens")
     weights = [row["weight"] for row in counted.rows]
     assert sum(weights[:-1]) < 400 <= sum(weights)
+
+
+def test_what_steps_took_is_within_what_the_run_took(tmp_path: Path) -> None:
+    rows = train_once(Blobs(), tmp_path, "batch.global_size=12", "duration=20 steps").rows
+    started, *_, ended = (row["time"] for row in rows_of(tmp_path / "events.jsonl"))
+    assert 0 < sum(row["seconds"] for row in rows) < ended - started
 
 
 def test_without_checkpoints(tmp_path: Path) -> None:
@@ -204,16 +224,12 @@ def test_without_checkpoints(tmp_path: Path) -> None:
     assert (tmp_path / "model" / "model.safetensors").exists()
 
 
-def test_intervals_in_time(tmp_path: Path) -> None:
-    overrides = (
-        "batch.global_size=12",
-        "duration=1 seconds",
-        "evaluate.every=0.3 seconds",
-        "checkpoint.every=0.4 seconds",
-    )
-    found = train_once(Blobs(), tmp_path, *overrides)
-    assert 3 <= len(found.evaluations) <= 5
-    assert 2 <= len(steps_saved(tmp_path)) <= 3
+def test_intervals_in_time(paced: Paced, tmp_path: Path) -> None:
+    """At the first step at or after each multiple, and at the end."""
+    every = ("evaluate.every=0.3 seconds", "checkpoint.every=0.5 seconds", "checkpoint.keep=9")
+    found = train_once(paced, tmp_path, "batch.global_size=12", "duration=1.2 seconds", *every)
+    assert [row["step"] for row in found.evaluations] == [3, 5, 8, 10]
+    assert sorted(steps_saved(tmp_path)) == [4, 8, 10]
 
 
 class Told(Blobs):

@@ -28,7 +28,7 @@ def test_a_name_that_is_not(module: Any) -> None:
 
 
 def test_what_is_imported_when() -> None:
-    """A spec is read without torch; a task without metrics trains without torchmetrics, which takes as long as torch."""
+    """A spec is read without torch; without metrics a task trains without torchmetrics, as slow to import as torch."""
     code = """
 import sys, stoker.train
 spec = stoker.train.parse_spec({"task": "a:b", "duration": "1 epoch"})

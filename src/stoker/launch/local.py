@@ -12,6 +12,7 @@ import os
 import shlex
 import signal
 import sys
+import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -61,6 +62,7 @@ def launch(command: Sequence[str], processes: int) -> tuple[ExitCode, list[RankF
     Returns:
         How the run ended, and the ranks that failed, first one first.
     """
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
@@ -78,8 +80,10 @@ def launch(command: Sequence[str], processes: int) -> tuple[ExitCode, list[RankF
         "signals_to_handle": "SIGQUIT",  # the others are ours: the ranks must be left alone to save
     }
     known = {field.name for field in fields(LaunchConfig)}
-    config = LaunchConfig(**{name: value for name, value in wanted.items() if name in known})
-    with _signals_forwarded() as interrupts:
+    wanted = {name: value for name, value in wanted.items() if name in known}
+    # torch would leave the folder through which the ranks report their errors to it behind
+    with tempfile.TemporaryDirectory(prefix="stoker-launch-") as folder, _signals_forwarded() as interrupts:
+        config = LaunchConfig(**wanted, logs_specs=DefaultLogsSpecs(log_dir=folder))
         try:
             elastic_launch(config, sys.executable)("-m", *command)
         except ChildFailedError as error:
