@@ -14,10 +14,28 @@ from stoker.plan.hardware import find_gpu, find_link, gpu_rows, overhead, table
         ("RTX4090", "GeForce RTX 4090"),
         ("NVIDIA GeForce RTX 3090", "GeForce RTX 3090"),
         ("V100 16GB", "Tesla V100 SXM2 16GB"),
+        ("2080Ti", "GeForce RTX 2080 Ti"),
+        ("H100 80GB PCIe Gen5", "H100 PCIe 80GB"),
+        ("H100 96GB", "H100 SXM5 96GB HBM2e 500W"),
+        ("NVIDIA H100 80GB HBM3", "H100 SXM5 80GB"),
     ],
 )
 def test_names_as_people_write_them(asked, name):
     assert find_gpu(asked).name == name
+
+
+def test_every_name_finds_itself():
+    for gpu in gpu_rows():
+        assert find_gpu(gpu.name) is gpu
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [("GTX 1080", "did you mean GeForce GTX 1080 Ti"), ("RTX 6000", "can be RTX A6000, RTX 6000 Ada: name one")],
+)
+def test_another_card_is_not_planned_instead(asked, said):
+    with pytest.raises(UserError, match=said):
+        find_gpu(asked)
 
 
 def test_unknown_names_are_a_mistake_of_the_user():

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
 from stoker.errors import UserError
 from stoker.facts.drivers import Confidence
+from stoker.facts.names import Named, did_you_mean, listed, meant, tokens
 from stoker.facts.reader import Words, load
 
 Vendor = Literal["NVIDIA", "AMD"]
@@ -138,25 +136,26 @@ def pci_devices() -> dict[tuple[str, str], PciDevice]:
     return {(row.vendor_id, row.device_id): row for row in load("pci_ids.csv", PciDevice)}
 
 
+@cache
+def names() -> dict[str, Named]:
+    """The names of every model, and its memory's size and type, which may stand in them."""
+    return {
+        gpu.model: Named(
+            names=(gpu.model, *gpu.printed_names),
+            also=(gpu.memory_type, f"{gpu.memory_gb:g}GB" if gpu.memory_gb is not None else ""),
+        )
+        for gpu in gpus()
+    }
+
+
 def match_gpus(name: str) -> tuple[Gpu, ...]:
     """The models that `name` can mean, all equally good; none if it means no known one.
 
     Takes marketing names and what nvidia-smi prints: `NVIDIA H100 80GB HBM3`, `Tesla V100-SXM2-16GB`,
     `A100-SXM4-80GB`, `rtx4090`.
     """
-    asked = _tokens(name)
-    if not asked:
-        return ()
-    for gpu in gpus():
-        if asked in [_tokens(printed) for printed in (*gpu.printed_names, gpu.model)]:
-            return (gpu,)
-    extra = {
-        gpu: sum(count for word, count in (words - asked).items() if not _VARIANT.fullmatch(word))
-        for gpu in gpus()
-        if asked <= (words := _all_tokens(gpu))
-    }
-    best = min(extra.values(), default=0)
-    return tuple(gpu for gpu, missing in extra.items() if missing == best)
+    models = {gpu.model: gpu for gpu in gpus()}
+    return tuple(models[model] for model in meant(name, names()))
 
 
 def find_gpu(name: str) -> Gpu:
@@ -169,8 +168,8 @@ def find_gpu(name: str) -> Gpu:
     if len(found) == 1:
         return found[0]
     if found:
-        raise UserError(f"{name!r} can be {_listed(gpu.model for gpu in found)}: name one of them")
-    raise UserError(f"no GPU is known as {name!r}{_nearest(name, [gpu.model for gpu in gpus()])}")
+        raise UserError(f"{name!r} can be {listed(gpu.model for gpu in found)}: name one of them")
+    raise UserError(f"no GPU is known as {name!r}{did_you_mean(name, [gpu.model for gpu in gpus()])}")
 
 
 def find_pci(pci_id: str) -> PciDevice:
@@ -205,7 +204,7 @@ def identify(text: str) -> Device:
         return _device_of_capability(match[3] or f"{match[1]}.{match[2]}")
     found = match_gpus(text)
     if len({gpu.capability for gpu in found}) > 1:
-        raise UserError(f"{text!r} can be {_listed(gpu.model for gpu in found)}: name one of them")
+        raise UserError(f"{text!r} can be {listed(gpu.model for gpu in found)}: name one of them")
     if found:
         first = found[0]
         name = first.model if len(found) == 1 else text
@@ -228,56 +227,16 @@ def _device_of_capability(capability: str) -> Device:
 
 def _device_of_pci_name(name: str) -> Device:
     """A card that has no row in gpus.csv but a name in pci_ids.csv, such as a GeForce GTX 980."""
-    asked = _tokens(name)
+    asked = tokens(name)
     extra = {
         pci: sum((words - asked).values())
         for pci in pci_devices().values()
-        if asked and asked <= (words := _tokens(pci.name))
+        if asked and asked <= (words := tokens(pci.name))
     }
     best = [pci for pci, missing in extra.items() if missing == min(extra.values())]
     if len({pci.capability for pci in best}) > 1:
-        raise UserError(f"{name!r} can be {_listed(pci.name for pci in best)}: name one of them, or give its PCI id")
+        raise UserError(f"{name!r} can be {listed(pci.name for pci in best)}: name one of them, or give its PCI id")
     if not best:
         names = [gpu.model for gpu in gpus()] + [pci.name for pci in pci_devices().values()]
-        raise UserError(f"no GPU is known as {name!r}{_nearest(name, names)}")
+        raise UserError(f"no GPU is known as {name!r}{did_you_mean(name, names)}")
     return Device(best[0].name, best[0].vendor, best[0].capability, best[0].architecture, "pci_ids.csv")
-
-
-_DECORATION = {"nvidia", "amd", "geforce", "tesla", "quadro", "instinct", "radeon", "generation", "edition"}
-"""Words of a printed name that do not tell two models apart."""
-
-
-_VARIANT = re.compile(r"sxm|pcie|nvl|\d+gb|hbm\d?e?|gddr\dx?|lpddr\dx?")
-"""Words that tell variants of one model apart: form factor, memory size and type."""
-
-
-def _tokens(name: str) -> Counter[str]:
-    """Words and numbers of a name; `H100` and `H 100` give the same, and so do SXM, SXM4 and SXM5."""
-    plain = re.sub(r"sxm\d", "sxm ", name.lower())
-    words = re.findall(rf"(?:{_VARIANT.pattern})(?![a-z0-9])|[a-z]+|\d+", plain)
-    return Counter(word for word in words if word not in _DECORATION)
-
-
-@cache
-def _all_tokens(gpu: Gpu) -> Counter[str]:
-    """What may stand in a name of the model: its words, its memory size and type, its printed names."""
-    size = f"{gpu.memory_gb:g}GB" if gpu.memory_gb is not None else ""
-    words = _tokens(gpu.model) | _tokens(gpu.memory_type)
-    for text in (size, *gpu.printed_names):
-        words |= _tokens(text)
-    return words
-
-
-def _listed(names: Iterable[str]) -> str:
-    unique = list(dict.fromkeys(names))
-    return ", ".join(unique[:6]) + (" and others" if len(unique) > 6 else "")
-
-
-def _nearest(name: str, names: list[str]) -> str:
-    by_plain = {_plain(known): known for known in names}
-    near = difflib.get_close_matches(_plain(name), by_plain, n=3, cutoff=0.5)
-    return f": did you mean {', '.join(by_plain[key] for key in near)}?" if near else ""
-
-
-def _plain(name: str) -> str:
-    return "".join(_tokens(name).elements())

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from stoker.errors import UserError
 from stoker.facts import gpus as facts
+from stoker.facts.names import Named, did_you_mean, listed, meant
 from stoker.plan.measured import Measured
 from stoker.plan.reached import FORMATS, PEAKS, Fraction, class_fraction, fraction, peak_of, table
 
@@ -105,41 +106,23 @@ def gpu_rows() -> tuple[Gpu, ...]:
 
 @functools.cache
 def find_gpu(name: str) -> Gpu:
-    """The GPU that a name means: all its words must occur, the shortest such model wins.
+    """The GPU that a name means; where it can be several variants of one model, SXM and the shortest name win.
 
     >>> find_gpu("a100 80gb sxm").name
     'A100 SXM4 80GB'
 
     Raises:
-        UserError: If no GPU of the table is meant.
+        UserError: If no GPU of the table is meant (with the nearest names), or different ones are (with theirs).
     """
-    words = _words(name)
-    exact = [gpu for gpu in gpu_rows() if _words(gpu.name) == words]
-    matches = exact or [gpu for gpu in gpu_rows() if all(_occurs(word, gpu.name) for word in words)]
-    if not matches:
-        raise UserError(f"no GPU {name!r} in the table: write for example 'H100 SXM', 'A100 80GB' or 'RTX 4090'")
-    sxm_first = sorted(matches, key=lambda gpu: ("SXM" not in gpu.name, len(gpu.name), gpu.name))
-    return sxm_first[0]
-
-
-def _words(name: str) -> list[str]:
-    text = (
-        name.lower()
-        .replace("-", " ")
-        .replace("nvidia", "")
-        .replace("geforce", "")
-        .replace("tesla", "")
-        .replace("gen5", "")
-        .replace("gen4", "")
-    )
-    for prefix in ("rtx", "gtx"):
-        text = text.replace(prefix, f"{prefix} ")
-    return text.split()
-
-
-def _occurs(word: str, name: str) -> bool:
-    parts = _words(name)
-    return any(part == word or (len(word) > 2 and part.startswith(word)) for part in parts)
+    rows = {gpu.name: gpu for gpu in gpu_rows()}
+    known = facts.names()
+    found = [rows[one] for one in meant(name, {row: known.get(row, Named((row,))) for row in rows})]
+    if len({gpu.capability for gpu in found}) > 1:
+        raise UserError(f"{name!r} can be {listed(gpu.name for gpu in found)}: name one of them")
+    if not found:
+        nearest = did_you_mean(name, rows) or ": write for example H100 SXM, A100 80GB or RTX 4090"
+        raise UserError(f"the planner knows no GPU {name!r}{nearest}")
+    return min(found, key=lambda gpu: ("SXM" not in gpu.name, len(gpu.name), gpu.name))
 
 
 def _gpu(row: dict[str, str]) -> Gpu:
