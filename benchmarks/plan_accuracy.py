@@ -15,6 +15,7 @@ import os
 import resource
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,9 @@ from stoker.plan.trace.process import stop_all  # noqa: E402
 from stoker.plan.trace.run import Source  # noqa: E402
 from stoker.plan.workload import Workload  # noqa: E402
 
+PCIE = {"volta": 3, "turing": 3, "hopper": 5}
+"""Generation of the bus by class of GPUs, where it is not the fourth: see `stoker facts gpus`."""
+
 
 def plan(case: Case, cache: Path) -> tuple[MemoryPlan, SpeedPlan]:
     """Memory and speed of one case.
@@ -51,6 +55,8 @@ def plan(case: Case, cache: Path) -> tuple[MemoryPlan, SpeedPlan]:
         arguments = {"target": case.target, "micro_batch": case.micro_batch, "image_size": case.size}
         source = Source("stoker.plan.workload:load_workload", arguments, case.changes)
     gpu, layout = find_gpu(case.gpu), parse_layout(case.layout)
+    if not case.peers:
+        gpu = replace(gpu, fabric=f"pcie{PCIE.get(gpu.architecture, 4)}-nop2p")
     slower = {
         name: Fraction(f.value * factor, f.low * factor, f.high * factor, f.source)
         for name, factor in case.scaled.items()

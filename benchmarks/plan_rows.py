@@ -46,6 +46,7 @@ class Case:
     changes: dict = field(default_factory=dict)
     layout: str = "single"
     gpu: str = ""
+    peers: bool = True  # whether GPUs reach each other's memory
     network: str = "ib-400"
     compiled: bool = False
     memory: str = "reserved"
@@ -80,6 +81,9 @@ def read_case(row: Row) -> Case:
     case.gpu = _gpu(row["hardware"])
     case.compiled = "compile" in text
     case.network = _network(row["interconnect"])
+    # lambdal's scripts/benchmark_pytorch.sh set NCCL_P2P_DISABLE=1 from 2022-10-16 to 2024-07-28, when all of these
+    # rows were measured: NVLink stood unused, and what GPUs exchanged went through the host's memory
+    case.peers = not row["source"].startswith("lambdal")
     return case
 
 
@@ -231,6 +235,8 @@ def _bert(row: Row) -> Case:
     }  # fmt: skip
     if row["source"].startswith("lambdal") and case.changes["precision"] == "fp16":
         case.changes["precision"] = "fp16-pure"  # NVIDIA's script casts the model (apex amp O2), not each operator
+    elif row["source"].startswith("lambdal"):
+        case.changes["optimizer"] = "adamw-loop"  # in fp32 it takes BertAdam, which goes parameter by parameter
     if "2022-01" in row["source"]:
         config["_softmax_keeps_input"] = True  # torch 1.10, the newest of that month (pytorch pull request 65242)
     if "NVML" in row["notes"]:

@@ -109,3 +109,25 @@ def test_the_network_of_a_row(said, link):
         "unit": "tokens/s/GPU", "global_batch": "32", "notes": "",
     }  # fmt: skip
     assert read_case(row).network == link
+
+
+@pytest.mark.parametrize(
+    ("precision", "changes"),
+    [
+        ("fp16-amp", {"precision": "fp16-pure", "optimizer": "adamw"}),
+        ("fp32", {"precision": "tf32", "optimizer": "adamw-loop"}),
+    ],
+)
+def test_how_lambda_ran_its_rows(precision, changes):
+    """Through the host's memory, whatever the interconnect column infers from the board."""
+    from plan_rows import read_case
+
+    row = {
+        "source": "lambdal/deeplearning-benchmark pytorch/x.csv", "model": "bert_large_squad",
+        "hardware": "A100 80GB SXM4", "n_gpus": "2", "interconnect": "NVLink/NVSwitch", "precision": precision,
+        "parallelism": "DDP-2", "ac": "none", "global_batch": "128", "seq_or_res": "384", "peak_mem_gib": "",
+        "throughput": "105.0", "unit": "sequences/s", "notes": "",
+    }  # fmt: skip
+    case = read_case(row)
+    assert (case.peers, case.layout, case.micro_batch) == (False, "ddp=2", 64)
+    assert changes.items() <= case.changes.items()
