@@ -15,7 +15,6 @@ import os
 import resource
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +54,6 @@ def plan(case: Case, cache: Path) -> tuple[MemoryPlan, SpeedPlan]:
         arguments = {"target": case.target, "micro_batch": case.micro_batch, "image_size": case.size}
         source = Source("stoker.plan.workload:load_workload", arguments, case.changes)
     gpu, layout = find_gpu(case.gpu), parse_layout(case.layout)
-    if not case.peers:
-        gpu = replace(gpu, fabric=f"pcie{PCIE.get(gpu.architecture, 4)}-nop2p")
     slower = {
         name: Fraction(f.value * factor, f.low * factor, f.high * factor, f.source)
         for name, factor in case.scaled.items()
@@ -66,7 +63,8 @@ def plan(case: Case, cache: Path) -> tuple[MemoryPlan, SpeedPlan]:
     memory, reply = plan_memory(source, layout, gpu, compiled=case.compiled, cache=cache)
     if reply.failure is not None:
         raise OutOfScopeError(f"not traced: {reply.failure.message}")
-    conditions = Conditions(network=case.network, compiled=case.compiled)
+    link = None if case.peers else f"pcie{PCIE.get(gpu.architecture, 4)}-nop2p"
+    conditions = Conditions(network=case.network, link=link, compiled=case.compiled)
     return memory, plan_speed(reply.traces, layout, gpu, conditions)
 
 

@@ -63,7 +63,8 @@ VERBS = {
     ],
     "plan memory": [*PLANNED, "--expandable-segments"],
     "plan speed": [
-        *PLANNED, "--network", "--gpus-per-node", "--loader-rate", "--storage-gbs", "--gpu-hours-between-failures",
+        *PLANNED, "--network", "--link", "--gpus-per-node", "--loader-rate", "--storage-gbs",
+        "--gpu-hours-between-failures",
     ],
     "plan search": [
         "TARGET", "OVERRIDES", "--gpu", "--servers", "--gpus-per-server", "--network", "--deadline", "--tokens",

@@ -68,6 +68,32 @@ def test_memory_over_time_as_data(model: Path, command: Callable[..., Any]) -> N
     assert max(row["reserved"] for row in phases.values()) == plan["reserved"]
 
 
+def test_the_link_between_gpus_can_be_another(model: Path, command: Callable[..., Any]) -> None:
+    def plan(*words: str) -> dict[str, Any]:
+        asked = ["--gpu", "A100 80GB", "--gpus", 2, "--layout", "ddp", "--format", "json"]
+        return json.loads(command("plan", "speed", f"{model}:small", *asked, *words).out)
+
+    usual, slow = plan(), plan("--link", "pcie4-nop2p")
+    assert slow["step_seconds"]["expected"] > usual["step_seconds"]["expected"]
+    assert [line for line in slow["assumptions"] if line.startswith("pcie4-nop2p: 10 GB/s per GPU: ")]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["--link", "ib-400"],
+            "no link 'ib-400' between the GPUs of a node is in the table: write one of gloo, nvlink1",
+        ),
+        (["--network", "pcie4"], "no link 'pcie4' between nodes is in the table: write one of efa-400, ethernet-10"),
+    ],
+)
+def test_a_link_in_the_wrong_place(words: list[str], said: str, model: Path, command: Callable[..., Any]) -> None:
+    code, out, err = command("plan", "speed", f"{model}:small", "--gpu", "L4", *words)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
 def test_speed_as_a_page_beside_json(model: Path, tmp_path: Path, command: Callable[..., Any]) -> None:
     page = tmp_path / "speed.html"
     words = ["--gpu", "L4", "--gpus", 4, "--layout", "ddp", "--gpu-hours-between-failures", 800, "--format", "json"]

@@ -45,6 +45,16 @@ def test_unknown_names_are_a_mistake_of_the_user():
         find_link("string and cans")
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [("ib-400", "node", "between the GPUs of a node"), ("pcie4", "network", "no link 'pcie4' between nodes")],
+)
+def test_a_link_has_its_place(name, kind, said):
+    assert find_link(name, "network" if kind == "node" else "node").name == name
+    with pytest.raises(UserError, match=said):
+        find_link(name, kind)
+
+
 @pytest.mark.parametrize("name", ["gpus", "links", "efficiency", "overheads", "reached"])
 def test_every_row_has_a_source(name):
     assert all(row["source"].strip() for row in table(name))

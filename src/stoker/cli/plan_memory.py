@@ -155,6 +155,10 @@ def memory(
 def speed(
     asked: Asked,
     network: Network = "ib-400",
+    link: Annotated[
+        str | None,
+        typer.Option(help="Link between the GPUs of a node, such as nvlink3 or pcie4-nop2p. Default: the GPU's."),
+    ] = None,
     gpus_per_node: GpusPerNode = 8,
     loader_rate: Annotated[float | None, typer.Option(help="Samples/s per GPU from the data loader.")] = None,
     storage_gbs: Annotated[float, typer.Option(help="GB/s at which checkpoints are written.")] = 2.0,
@@ -175,19 +179,20 @@ def speed(
     from stoker.plan.speed_page import SpeedCharts, speed_page
     from stoker.plan.text import speed_text
 
-    planned = asked.resolve()
-    gpu, layout = planned.gpu, planned.layout
-    held, reply = plan_memory(planned.source, layout, gpu, compiled=asked.compiled)
-    if reply.failure is not None:
-        raise UserError(f"the speed cannot be planned without a trace: {reply.failure.message}")
     given = Conditions(
         network=network,
+        link=link,
         gpus_per_node=gpus_per_node,
         compiled=asked.compiled,
         loader_rate=loader_rate,
         storage_gbs=storage_gbs,
         gpu_hours=failure_hours,
     )
+    planned = asked.resolve()
+    gpu, layout = planned.gpu, planned.layout
+    held, reply = plan_memory(planned.source, layout, gpu, compiled=asked.compiled)
+    if reply.failure is not None:
+        raise UserError(f"the speed cannot be planned without a trace: {reply.failure.message}")
     traces = reply.traces
     plan, streams = plan_speed(traces, layout, gpu, given), step_timeline(traces, layout, gpu, given)
     scaling = None

@@ -206,7 +206,7 @@ def read_places(
     Raises:
         UserError: A name is not known, or a price cannot be read.
     """
-    find_link(network)
+    find_link(network, "network")
     known = read_prices(prices)
     counts = sorted({*(1 << power for power in range(servers.bit_length())), servers}) if several else [servers]
     kinds = {gpu.name: gpu for gpu in map(find_gpu, gpus)}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from stoker.errors import UserError
 from stoker.facts import gpus as facts
@@ -20,6 +21,7 @@ from stoker.plan.measured import Measured
 from stoker.plan.reached import FORMATS, PEAKS, Fraction, class_fraction, fraction, peak_of, table
 
 GIB = 1 << 30
+LinkKind = Literal["node", "network"]
 
 
 @dataclass(frozen=True)
@@ -225,16 +227,21 @@ def _efficiencies(architecture: str) -> dict[str, Fraction]:
 
 
 @functools.cache
-def find_link(name: str) -> Link:
+def find_link(name: str, kind: LinkKind | None = None) -> Link:
     """The link of that name.
 
+    Args:
+        name: As in the table.
+        kind: Where it must be: between the GPUs of a `node`, or the `network` between nodes; None for either.
+
     Raises:
-        UserError: If the table has no such link.
+        UserError: If the table has no such link there.
     """
-    rows = {row["name"]: row for row in table("links")}
+    rows = {row["name"]: row for row in table("links") if kind in (None, row["kind"])}
     row = rows.get(name.lower())
     if row is None:
-        raise UserError(f"no link {name!r} in the table: write one of {', '.join(sorted(rows))}")
+        where = {"node": " between the GPUs of a node", "network": " between nodes"}[kind] if kind else ""
+        raise UserError(f"no link {name!r}{where} is in the table: write one of {', '.join(sorted(rows))}")
     return Link(
         name=row["name"],
         bandwidth=float(row["gbs"]) * 1e9,

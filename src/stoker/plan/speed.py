@@ -71,21 +71,37 @@ class Conditions:
 
     Attributes:
         network: Link between nodes, by name.
+        link: Link between the GPUs of a node, by name; None for the one that the GPU has.
         gpus_per_node: GPUs of a node.
         gpus_per_port: GPUs that share a network port.
         compiled: Whether the model runs under torch.compile.
         loader_rate: Samples per second that the data loader delivers to each rank; None if it keeps up.
         storage_gbs: GB/s at which checkpoints are written.
         gpu_hours: GPU-hours from one failure to the next; None for the published figure.
+
+    Raises:
+        UserError: If there is no such link.
     """
 
     network: str = "ib-400"
+    link: str | None = None
     gpus_per_node: int = 8
     gpus_per_port: float = 1.0
     compiled: bool = False
     loader_rate: float | None = None
     storage_gbs: float = 2.0
     gpu_hours: float | None = None
+
+    def __post_init__(self) -> None:
+        find_link(self.network, "network")
+        if self.link is not None:
+            find_link(self.link, "node")
+
+    def network_of(self, gpu: Gpu) -> Network:
+        """The links between ranks on such GPUs."""
+        return Network(
+            find_link(self.link or gpu.fabric), find_link(self.network), self.gpus_per_node, self.gpus_per_port
+        )
 
 
 @dataclass(frozen=True)
@@ -150,7 +166,7 @@ def expected_seconds(
     accumulations: Sequence[int],
 ) -> list[float]:
     """Step time that is expected with each number of micro-batches, without its range: to compare many layouts."""
-    network = _network(roofline.gpu, conditions)
+    network = conditions.network_of(roofline.gpu)
     timelines = [play(one, roofline, network) for one in traces]
     return [
         _whole([one.with_accumulation(count) for one in traces], timelines, layout, network, conditions).seconds
@@ -198,7 +214,7 @@ def step_timeline(
     found: list[StepTimeline] = []
     for stage, one in zip(stages_to_trace(layout), traces, strict=True):
         spans: list[Span] = []
-        timeline = play(one, roofline, _network(gpu, given), watch=spans.append)
+        timeline = play(one, roofline, given.network_of(gpu), watch=spans.append)
         begin = timeline.ends.get((one.steps - 2, "step"), 0.0)
         moved = tuple(_placed(span, begin, layout) for span in spans if span.end > span.start)
         found.append(StepTimeline(moved, timeline.step_seconds(one.steps - 1), stage))
@@ -219,7 +235,7 @@ def pipeline_timeline(
         return None
     given = conditions or Conditions()
     roofline = Roofline(gpu, tf32=traces[0].facts.precision == "tf32")
-    network = _network(gpu, given)
+    network = given.network_of(gpu)
     spans: list[Span] = []
 
     def watch(stage: int, slot: pipeline.Slot, start: float, end: float) -> None:
@@ -232,12 +248,8 @@ def pipeline_timeline(
 
 def _step(traces: Sequence[Trace], layout: Layout, gpu: Gpu, given: Conditions, side: Side) -> _Step:
     roofline = Roofline(gpu, tf32=traces[0].facts.precision == "tf32", side=side)
-    network = _network(gpu, given)
+    network = given.network_of(gpu)
     return _whole(traces, [play(one, roofline, network) for one in traces], layout, network, given)
-
-
-def _network(gpu: Gpu, given: Conditions) -> Network:
-    return Network(find_link(gpu.fabric), find_link(given.network), given.gpus_per_node, given.gpus_per_port)
 
 
 def _whole(
@@ -344,10 +356,10 @@ def _assumptions(gpu: Gpu, layout: Layout, given: Conditions, precision: str) ->
         for name, f in ((quantity, gpu.reached(quantity)) for quantity in quantities)
     ]
     if layout.ranks > 1:
-        link = find_link(gpu.fabric)
+        link = given.network_of(gpu).node
         said.append(f"{link.name}: {link.bandwidth / 1e9:g} GB/s per GPU: {link.source}")
     if layout.ranks > given.gpus_per_node:
-        link = find_link(given.network)
+        link = given.network_of(gpu).between
         said.append(f"{link.name}: {link.bandwidth / 1e9:g} GB/s per GPU: {link.source}")
     if given.compiled:
         said.append(f"torch.compile cannot be traced: {overhead('compile_speed'):g} times eager was assumed")
