@@ -107,7 +107,7 @@ def _print(task: Task, found: Found, output: str) -> None:
 
     console = Console()
     console.width = max(console.width, 160)  # a terminal that is narrower breaks the lines itself
-    typer.echo(f"{task.family.name}: {goal.global_batch} samples per step, {goal.samples:,.4g} samples in all")
+    typer.echo(f"{task.family.name}: {goal.global_batch} samples per step, {goal.samples:,.0f} samples in all")
     if found.options:
         console.print(table_of(found, goal))
         typer.echo("> to take, * beaten by no other in time, memory, GPU hours and energy at once")

@@ -6,6 +6,8 @@ from stoker.plan.hardware import Gpu
 from stoker.plan.layout import Layout
 from stoker.plan.memory import MemoryPlan
 from stoker.plan.speed import SpeedPlan
+from stoker.report.bars import rough
+from stoker.report.figures import duration
 
 
 def gib(nbytes: float) -> str:
@@ -56,10 +58,10 @@ def speed_text(plan: SpeedPlan, held: MemoryPlan, gpu: Gpu, layout: Layout, *, b
     step, rate = plan.step_seconds, plan.samples_per_second
     parts = plan.parts.items() if block else ()
     lines = [
-        f"{rate.expected:.4g} samples/s ({rate.low:.4g} to {rate.high:.4g}) on {layout.ranks} x {gpu.name},"
+        f"{rough(rate.expected)} samples/s ({rough(rate.low)} to {rough(rate.high)}) on {layout.ranks} x {gpu.name},"
         f" layout {layout}; memory: {held.verdict}",
-        f"  step {step.expected * 1e3:.4g} ms ({step.low * 1e3:.4g} to {step.high * 1e3:.4g})",
-        f"  {plan.tflops_per_gpu:.4g} TFLOP/s per GPU, {plan.utilisation:.1%} of the dense peak",
+        f"  step {duration(step.expected)} ({duration(step.low)} to {duration(step.high)})",
+        f"  {rough(plan.tflops_per_gpu)} TFLOP/s per GPU, {plan.utilisation:.1%} of the dense peak",
         "  " + ", ".join(f"{name} {share:.0%}" for name, share in plan.parts.items()) + f"; bound by {plan.bound}",
         *(f"  {name:14}{share:6.0%}  {block * round(BAR * share)}".rstrip() for name, share in parts),
         f"  checkpoint {plan.goodput.checkpoint_gib:.1f} GiB,"
@@ -67,6 +69,6 @@ def speed_text(plan: SpeedPlan, held: MemoryPlan, gpu: Gpu, layout: Layout, *, b
     ]
     if plan.tokens_per_second_per_gpu is not None:
         tokens = plan.tokens_per_second_per_gpu
-        lines.insert(1, f"  {tokens.expected:.4g} tokens/s per GPU ({tokens.low:.4g} to {tokens.high:.4g})")
+        lines.insert(1, f"  {rough(tokens.expected)} tokens/s per GPU ({rough(tokens.low)} to {rough(tokens.high)})")
     lines += [f"  assumed: {note}" for note in plan.assumptions]
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from stoker.plan.hardware import GIB
 from stoker.plan.search.outcome import Found, Goal, Option, best, unbeaten
+from stoker.report.figures import duration, number
 
 _LONG = 48
 """Hours from which days are easier to read."""
@@ -60,16 +61,12 @@ def _cells(option: Option, *, priced: bool) -> list[str]:
         shape.checkpointing,
         f"{shape.micro_batch} x {shape.accumulation}",
         memory,
-        _seconds(option.step_seconds.expected),
+        duration(option.step_seconds.expected),
         hours_text(option.hours),
-        f"{option.gpu_hours:,.4g}",
-        "-" if energy is None else f"{energy:,.4g}",
+        number(option.gpu_hours),
+        "-" if energy is None else number(energy),
     ]
-    return [*cells, "-" if cost is None else f"{cost:,.4g}"] if priced else cells
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
+    return [*cells, "-" if cost is None else number(cost)] if priced else cells
 
 
 def hours_text(hours: float) -> str:
