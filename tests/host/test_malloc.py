@@ -37,7 +37,7 @@ def test_blocks_that_are_freed_and_taken_again_cost_no_page_faults() -> None:
     ran = subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True)
     without, kept = map(int, ran.stdout.split())
     assert without > 1000
-    assert kept < 50
+    assert kept < without / 100  # none at all, but for a block that finds its place taken by a smaller one
 
 
 def test_memory_is_handed_back_when_training_is_over() -> None:
