@@ -20,6 +20,7 @@ from stoker.errors import RunError, UserError
 from stoker.train import run
 from stoker.train.checkpoint import CheckpointStore
 from stoker.train.checkpoint.store import step_of
+from stoker.train.engine import _choose_algorithms
 from tests.ranks import run_ranks
 from tests.runs import QUIET, rows_of, spec_of, train_once
 from tests.tasks_for_tests import Blobs, Tokens
@@ -282,3 +283,16 @@ def test_batch_normalisation_is_pointed_out(tmp_path: Path, capsys: pytest.Captu
 
     train_once(Normal(), tmp_path, *SMALL, "batch.micro_size=6", "duration=2 steps", "observe.progress=lines")
     assert "1 batch normalisations (the first: 1) take their statistics over 6 samples" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("before", [(False, False), (True, False), (True, True)])
+def test_deterministic_algorithms_are_what_the_run_asks_for(asked: bool, before: tuple[bool, bool]) -> None:
+    was = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    try:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        _choose_algorithms(deterministic=asked)
+        assert torch.are_deterministic_algorithms_enabled() == asked
+        assert not torch.is_deterministic_algorithms_warn_only_enabled()
+    finally:
+        torch.use_deterministic_algorithms(was[0], warn_only=was[1])

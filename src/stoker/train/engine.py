@@ -101,6 +101,13 @@ def run(task: Task, spec: RunSpec) -> RunResult:
         world.close()
 
 
+def _choose_algorithms(*, deterministic: bool) -> None:
+    """As torch.use_deterministic_algorithms, unless it is so already: to say so imports torch's compiler."""
+    only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    if only_warns or torch.are_deterministic_algorithms_enabled() != deterministic:
+        torch.use_deterministic_algorithms(deterministic)
+
+
 def _out_of_memory(error: torch.OutOfMemoryError, engine: _Engine, spec: RunSpec) -> RunError:
     """Known by its type, not its text."""
     size = spec.batch.micro_size
@@ -122,8 +129,7 @@ class _Engine:
     def run(self) -> RunResult:
         spec, world = self.spec, self.world
         start_counting(world.device)
-        if torch.are_deterministic_algorithms_enabled() != spec.deterministic:  # to say so imports torch's compiler
-            torch.use_deterministic_algorithms(spec.deterministic)
+        _choose_algorithms(deterministic=spec.deterministic)
         seed_everything(spec.seed)  # the same on every rank: task and initial weights may be random
         settled = settle(self.task, spec, world)
         precision = choose_precision(spec.precision, world.device)
