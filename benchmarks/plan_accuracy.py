@@ -51,8 +51,9 @@ def plan(case: Case, cache: Path) -> tuple[MemoryPlan, SpeedPlan]:
             case.changes,
         )
     else:
-        arguments = {"target": case.target, "micro_batch": case.micro_batch, "image_size": case.size}
-        source = Source("stoker.plan.workload:load_workload", arguments, case.changes)
+        make = {"torchvision": "stoker.plan.models.vision:vision_workload", "timm": "plan_accuracy:from_timm"}
+        arguments = {"name": case.target, "micro_batch": case.micro_batch, "image_size": case.size}
+        source = Source(make[case.library], arguments, case.changes)
     gpu, layout = find_gpu(case.gpu), parse_layout(case.layout)
     slower = {
         name: Fraction(f.value * factor, f.low * factor, f.high * factor, f.source)
@@ -74,6 +75,27 @@ def from_config(config: str, micro_batch: int, sequence: int) -> Workload:
     from stoker.plan.models.language import language_workload
 
     return language_workload(parse_config(json.loads(config), "row"), micro_batch=micro_batch, sequence=sequence)
+
+
+def from_timm(name: str, micro_batch: int, image_size: int) -> Workload:
+    """Workload of a model of timm, with attention as torch 1.12 had it: not fused."""
+    import timm
+    import torch
+    from torch.nn import functional as F
+
+    timm.layers.set_fused_attn(enable=False)
+
+    def batch(size: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.empty(size, 3, image_size, image_size), torch.zeros(size, dtype=torch.long)
+
+    return Workload(
+        name=name,
+        build=lambda _piece: timm.create_model(name),
+        batch=batch,
+        loss=lambda model, data: F.cross_entropy(model(data[0]), data[1]),
+        samples_unit="images",
+        micro_batch=micro_batch,
+    )
 
 
 def main() -> None:

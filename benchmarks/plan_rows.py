@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from dataclasses import dataclass, field
 
@@ -22,18 +23,6 @@ MEGATRON = {
 }  # fmt: skip
 """Width, layers, heads: arXiv 2205.05198 table 3 and arXiv 1909.08053 table 1."""
 
-TORCHVISION = {
-    "mobilenetv2_100": "mobilenet_v2", "mobilenetv3_large_100": "mobilenet_v3_large", "resnet18": "resnet18",
-    "resnet34": "resnet34", "resnet50": "resnet50", "resnet101": "resnet101", "resnet152": "resnet152",
-    "wide_resnet50_2": "wide_resnet50_2", "resnext50_32x4d": "resnext50_32x4d", "densenet121": "densenet121",
-    "vgg16": "vgg16", "inception_v3": "inception_v3", "convnext_tiny": "convnext_tiny",
-    "convnext_small": "convnext_small", "convnext_base": "convnext_base", "efficientnet_b0": "efficientnet_b0",
-    "efficientnet_b2": "efficientnet_b2", "efficientnet_b4": "efficientnet_b4", "regnety_032": "regnet_y_3_2gf",
-    "regnety_160": "regnet_y_16gf", "regnetx_032": "regnet_x_3_2gf", "vit_base_patch16_224": "vit_b_16",
-    "vit_base_patch32_224": "vit_b_32", "vit_large_patch16_224": "vit_l_16", "deit_base_patch16_224": "vit_b_16",
-}  # fmt: skip
-"""timm models that torchvision has with the same layers."""
-
 
 @dataclass
 class Case:
@@ -41,6 +30,7 @@ class Case:
 
     config: dict | None = None
     target: str = ""
+    library: str = "torchvision"  # which has the target
     micro_batch: int = 1
     size: int = 224
     changes: dict = field(default_factory=dict)
@@ -133,19 +123,27 @@ def _family(row: Row) -> Case:
         return _megatron(row)
     if model.startswith("bert"):
         return _bert(row)
-    name = TORCHVISION.get(model.removeprefix("torchvision/"), "")
-    if not name and model.startswith("torchvision/"):
-        name = model.removeprefix("torchvision/")
-    if not name:
-        raise OutOfScopeError(f"{model} is neither in torchvision nor read from a config")
+    library = "timm" if source.startswith("huggingface/pytorch-image-models") else "torchvision"
     ranks = int(row["n_gpus"])
-    case = Case(target=name, micro_batch=int(row["global_batch"]) // ranks, size=int(row["seq_or_res"]))
+    case = Case(
+        target=_image_model(model.removeprefix("torchvision/"), library),
+        library=library,
+        micro_batch=int(row["global_batch"]) // ranks,
+        size=int(row["seq_or_res"]),
+    )
     case.changes = {"precision": _precision(row), "optimizer": "sgd"}
     case.layout = f"ddp={ranks}" if ranks > 1 else "single"
     case.changes["channels_last"] = "channels-last" in row["notes"] or "channels_last" in row["precision"]
-    if source.startswith("huggingface/pytorch-image-models") and name.startswith("vit"):
-        raise OutOfScopeError("timm on torch 1.12 ran attention unfused; torchvision's runs fused")
     return case
+
+
+def _image_model(name: str, library: str) -> str:
+    if importlib.util.find_spec(library) is None:
+        raise OutOfScopeError(f"{library} is not installed")
+    known = importlib.import_module(library if library == "timm" else "torchvision.models").list_models()
+    if name not in known:
+        raise OutOfScopeError(f"{name} is neither in {library} nor read from a config")
+    return name
 
 
 def _checkpointing(row: Row) -> str:

@@ -131,3 +131,37 @@ def test_how_lambda_ran_its_rows(precision, changes):
     case = read_case(row)
     assert (case.peers, case.layout, case.micro_batch) == (False, "ddp=2", 64)
     assert changes.items() <= case.changes.items()
+
+
+@pytest.mark.parametrize(
+    ("source", "model", "library", "target"),
+    [
+        ("huggingface/pytorch-image-models", "resnet50d", "timm", "resnet50d"),
+        ("lambdal/deeplearning-benchmark", "resnet50", "torchvision", "resnet50"),
+        ("hpcaitech/ColossalAI", "torchvision/convnext_small", "torchvision", "convnext_small"),
+    ],
+)
+def test_models_of_images_come_from_the_library_of_their_row(source, model, library, target):
+    from plan_rows import OutOfScopeError, read_case
+
+    row = {
+        "source": source, "model": model, "hardware": "RTX3090-24GB", "n_gpus": "1", "interconnect": "-",
+        "precision": "fp16-amp channels_last", "parallelism": "single", "ac": "none", "global_batch": "64",
+        "seq_or_res": "224", "unit": "images/s", "notes": "",
+    }  # fmt: skip
+    case = read_case(row)
+    assert (case.library, case.target, case.micro_batch) == (library, target, 64)
+    assert case.changes["channels_last"]
+    with pytest.raises(OutOfScopeError, match=f"resnet50x is neither in {library}"):
+        read_case({**row, "model": "resnet50x"})
+
+
+def test_attention_of_timm_is_planned_as_it_ran():
+    import torch
+    from plan_accuracy import from_timm
+
+    made = from_timm("vit_tiny_patch16_224", 2, 224)
+    assert made.batch(2)[0].shape == (2, 3, 224, 224)
+    with torch.device("meta"):
+        model = made.build(None)
+    assert not model.blocks[0].attn.fused_attn
