@@ -242,9 +242,10 @@ def test_a_real_run_is_seen_stalls_and_is_killed(tmp_path: Path, exporter: Calla
         os.kill(second, signal.SIGCONT)
         until(lambda: started.series("stoker_run_since_step_seconds")[0][1] < 2, 60)
 
-        os.killpg(run.pid, signal.SIGKILL)
-        for rank in _children(run.pid):
+        os.kill(run.pid, signal.SIGSTOP)  # or it would tell that its ranks failed
+        for rank in _children(run.pid):  # first, or they would stop in good order when it is gone
             os.kill(rank, signal.SIGKILL)
+        run.kill()
         run.wait()
         until(lambda: "killed" in dict(_states(started)), 60)
         assert started.series("stoker_run_finding") == [({**own, "finding": "run-killed"}, 1.0)]
