@@ -34,9 +34,6 @@ from stoker.plan.trace.process import stop_all  # noqa: E402
 from stoker.plan.trace.run import Source  # noqa: E402
 from stoker.plan.workload import Workload  # noqa: E402
 
-PCIE = {"volta": 3, "turing": 3, "hopper": 5}
-"""Generation of the bus by class of GPUs, where it is not the fourth: see `stoker facts gpus`."""
-
 
 def plan(case: Case, cache: Path) -> tuple[MemoryPlan, SpeedPlan]:
     """Memory and speed of one case.
@@ -64,7 +61,7 @@ def plan(case: Case, cache: Path) -> tuple[MemoryPlan, SpeedPlan]:
     memory, reply = plan_memory(source, layout, gpu, compiled=case.compiled, cache=cache)
     if reply.failure is not None:
         raise OutOfScopeError(f"not traced: {reply.failure.message}")
-    link = None if case.peers else f"pcie{PCIE.get(gpu.architecture, 4)}-nop2p"
+    link = None if case.peers else f"pcie{gpu.pcie_gen}-nop2p"
     conditions = Conditions(network=case.network, link=link, compiled=case.compiled)
     return memory, plan_speed(reply.traces, layout, gpu, conditions)
 
@@ -80,22 +77,11 @@ def from_config(config: str, micro_batch: int, sequence: int) -> Workload:
 def from_timm(name: str, micro_batch: int, image_size: int) -> Workload:
     """Workload of a model of timm, with attention as torch 1.12 had it: not fused."""
     import timm
-    import torch
-    from torch.nn import functional as F
+
+    from stoker.plan.models.vision import image_workload
 
     timm.layers.set_fused_attn(enable=False)
-
-    def batch(size: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.empty(size, 3, image_size, image_size), torch.zeros(size, dtype=torch.long)
-
-    return Workload(
-        name=name,
-        build=lambda _piece: timm.create_model(name),
-        batch=batch,
-        loss=lambda model, data: F.cross_entropy(model(data[0]), data[1]),
-        samples_unit="images",
-        micro_batch=micro_batch,
-    )
+    return image_workload(name, lambda: timm.create_model(name), micro_batch=micro_batch, image_size=image_size)
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from stoker.report.charts import WIDTH, Part
 from stoker.report.html import render_page
-from stoker.report.panels import LegendEntry
-from stoker.report.sections import Section, Table, split_of
+from stoker.report.panels import LegendEntry, split_of
+from stoker.report.sections import Section, Table
 from tests.report.test_html import Page
 
 PARTS = [(Part("weights", 30.0, 0), "30 GiB"), (Part("rest", 10.0, 1), "10 GiB")]
@@ -20,7 +20,7 @@ PARTS = [(Part("weights", 30.0, 0), "30 GiB"), (Part("rest", 10.0, 1), "10 GiB")
 )
 def test_shares_are_of_the_whole_unless_the_parts_are_more(whole, shares):
     split = split_of("Memory", PARTS, key="k", whole=whole)
-    assert [(row.name, row.share, row.time) for row in split.rows] == [
+    assert [(row.name, row.share, row.amount) for row in split.rows] == [
         ("weights", shares[0], "30 GiB"),
         ("rest", shares[1], "10 GiB"),
     ]

@@ -131,6 +131,12 @@ def gpus() -> tuple[Gpu, ...]:
 
 
 @cache
+def by_model() -> dict[str, Gpu]:
+    """All GPU models by their name."""
+    return {gpu.model: gpu for gpu in gpus()}
+
+
+@cache
 def pci_devices() -> dict[tuple[str, str], PciDevice]:
     """All PCI devices by (vendor id, device id), both in lower-case hex."""
     return {(row.vendor_id, row.device_id): row for row in load("pci_ids.csv", PciDevice)}
@@ -154,8 +160,7 @@ def match_gpus(name: str) -> tuple[Gpu, ...]:
     Takes marketing names and what nvidia-smi prints: `NVIDIA H100 80GB HBM3`, `Tesla V100-SXM2-16GB`,
     `A100-SXM4-80GB`, `rtx4090`.
     """
-    models = {gpu.model: gpu for gpu in gpus()}
-    return tuple(models[model] for model in meant(name, names()))
+    return tuple(by_model()[model] for model in meant(name, names()))
 
 
 def find_gpu(name: str) -> Gpu:
@@ -169,7 +174,7 @@ def find_gpu(name: str) -> Gpu:
         return found[0]
     if found:
         raise UserError(f"{name!r} can be {listed(gpu.model for gpu in found)}: name one of them")
-    raise UserError(f"no GPU is known as {name!r}{did_you_mean(name, [gpu.model for gpu in gpus()])}")
+    raise UserError(f"no GPU is known as {name!r}{did_you_mean(name, by_model())}")
 
 
 def find_pci(pci_id: str) -> PciDevice:
@@ -237,6 +242,6 @@ def _device_of_pci_name(name: str) -> Device:
     if len({pci.capability for pci in best}) > 1:
         raise UserError(f"{name!r} can be {listed(pci.name for pci in best)}: name one of them, or give its PCI id")
     if not best:
-        names = [gpu.model for gpu in gpus()] + [pci.name for pci in pci_devices().values()]
-        raise UserError(f"no GPU is known as {name!r}{did_you_mean(name, names)}")
+        known = [*by_model(), *(pci.name for pci in pci_devices().values())]
+        raise UserError(f"no GPU is known as {name!r}{did_you_mean(name, known)}")
     return Device(best[0].name, best[0].vendor, best[0].capability, best[0].architecture, "pci_ids.csv")

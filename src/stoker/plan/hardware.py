@@ -41,6 +41,7 @@ class Gpu:
         efficiency: What is reached of each peak.
         source: Where the figures come from.
         measured: Operators timed one by one on this very device; it prices them instead of the peaks.
+        pcie_gen: Generation of the bus; None if unknown.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Gpu:
     efficiency: Mapping[str, Fraction] = field(default_factory=dict[str, Fraction])
     source: str = ""
     measured: Measured | None = field(default=None, compare=False)
+    pcie_gen: int | None = None
 
     @property
     def memory_bytes(self) -> int:
@@ -129,7 +131,7 @@ def find_gpu(name: str) -> Gpu:
 
 def _gpu(row: dict[str, str]) -> Gpu:
     """One row of the planner's table, with the figures that `stoker.facts` has of the model."""
-    known = _known()[row["variant_of"] or row["name"]]
+    known = facts.by_model()[_of(row)]
 
     def figure(column: str, fact: float | None) -> float | None:
         return float(row[column]) if row[column] else fact
@@ -156,11 +158,8 @@ def _gpu(row: dict[str, str]) -> Gpu:
         fabric=row["fabric"],
         efficiency={**_efficiencies(row["class"]), **_products(row, flops)},
         source=f"{known.source} ; {row['source']}" if row["variant_of"] else known.source,
+        pcie_gen=known.pcie_gen,
     )
-
-
-def _known() -> dict[str, facts.Gpu]:
-    return {gpu.model: gpu for gpu in facts.gpus()}
 
 
 def _capability(text: str) -> tuple[int, int]:
@@ -208,7 +207,7 @@ def _class_peaks(architecture: str, kind: str) -> Mapping[str, float]:
                "float8": "fp8_tflops"}  # fmt: skip
     peaks: dict[str, float] = {}
     for row in table("gpus"):
-        known = _known()[_of(row)]
+        known = facts.by_model()[_of(row)]
         rate = next((r for name in PEAKS[kind] if (r := getattr(known, columns[name]))), None)
         if row["class"] == architecture and not row["variant_of"] and rate:
             peaks[row["name"]] = rate * 1e12

@@ -15,8 +15,8 @@ from stoker.report.charts import Part
 from stoker.report.figures import percent, plural
 from stoker.report.headline import Tile
 from stoker.report.html import render_page
-from stoker.report.panels import Panel
-from stoker.report.sections import Section, Table, split_of
+from stoker.report.panels import Panel, split_of
+from stoker.report.sections import Section, Table
 
 NEAR = 3.0
 """The capacity is drawn where it lies below so many times of what is reserved: else it would press the rest down."""

@@ -355,12 +355,9 @@ def _assumptions(gpu: Gpu, layout: Layout, given: Conditions, precision: str) ->
         f"{name}: {f.value:g} (from {f.low:g} to {f.high:g}): {f.source}"
         for name, f in ((quantity, gpu.reached(quantity)) for quantity in quantities)
     ]
-    if layout.ranks > 1:
-        link = given.network_of(gpu).node
-        said.append(f"{link.name}: {link.bandwidth / 1e9:g} GB/s per GPU: {link.source}")
-    if layout.ranks > given.gpus_per_node:
-        link = given.network_of(gpu).between
-        said.append(f"{link.name}: {link.bandwidth / 1e9:g} GB/s per GPU: {link.source}")
+    network = given.network_of(gpu)
+    used = [network.node] * (layout.ranks > 1) + [network.between] * (layout.ranks > given.gpus_per_node)
+    said += [f"{link.name}: {link.bandwidth / 1e9:g} GB/s per GPU: {link.source}" for link in used]
     if given.compiled:
         said.append(f"torch.compile cannot be traced: {overhead('compile_speed'):g} times eager was assumed")
     if given.loader_rate is None:

@@ -20,8 +20,8 @@ from stoker.report.curve import Point
 from stoker.report.figures import duration, percent, plural
 from stoker.report.headline import Tile
 from stoker.report.html import render_page
-from stoker.report.panels import Panel, panel_of
-from stoker.report.sections import Section, Table, split_of
+from stoker.report.panels import Panel, panel_of, split_of
+from stoker.report.sections import Section, Table
 from stoker.report.spans import Drawn, span_chart, span_legend
 
 KINDS = ("forward", "reduce, scatter, others", "optimizer", "gather", "setup", "backward", "input", "other")
@@ -115,10 +115,7 @@ def _figures(plan: SpeedPlan) -> Section:
 
 def _step_section(timeline: StepTimeline, layout: Layout, facts: Facts) -> Section:
     rows = timeline.rows()
-    drawn = [
-        Drawn(rows.index(span.row), span.start, span.end, _named(span), KINDS.index(_kind(span)), span.busy)
-        for span in merged(timeline.spans)
-    ]
+    drawn = _drawn(timeline, rows)
     stage = f" of stage {timeline.stage}" if layout.pipeline > 1 else ""
     said = [
         f"One GPU{stage}, as expected: {duration(timeline.seconds)} without the other ranks that it waits for.",
@@ -136,6 +133,13 @@ def _step_section(timeline: StepTimeline, layout: Layout, facts: Facts) -> Secti
     )
 
 
+def _drawn(timeline: StepTimeline, rows: Sequence[str]) -> list[Drawn]:
+    return [
+        Drawn(rows.index(span.row), span.start, span.end, _named(span), KINDS.index(_kind(span)), span.busy)
+        for span in merged(timeline.spans)
+    ]
+
+
 def _kind(span: Span) -> str:
     if span.group is None:
         return span.phase if span.phase in KINDS else "other"
@@ -148,10 +152,7 @@ def _named(span: Span) -> str:
 
 def _pipeline_section(timeline: StepTimeline, layout: Layout) -> Section:
     rows = [f"stage {stage}" for stage in range(layout.pipeline)]
-    drawn = [
-        Drawn(rows.index(span.row), span.start, span.end, _named(span), KINDS.index(span.phase), span.busy)
-        for span in merged(timeline.spans)
-    ]
+    drawn = _drawn(timeline, rows)
     return Section(
         "The pipeline",
         picture=span_chart("Micro-batches on the stages", rows, drawn, key="pipeline", beside=True),

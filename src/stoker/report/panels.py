@@ -58,17 +58,17 @@ class Panel:
 
 @dataclass(frozen=True)
 class SplitRow:
-    """A phase in the legend of a time split."""
+    """A part in the legend of a bar: its share of the whole, and its amount in words."""
 
     name: str
     colour: str
     share: str
-    time: str
+    amount: str
 
 
 @dataclass(frozen=True)
 class TimeSplit:
-    """Where the time of one run went."""
+    """A bar divided into parts, such as the time of a run, with its legend."""
 
     svg: str
     rows: tuple[SplitRow, ...]
@@ -135,16 +135,24 @@ def evaluation_line(name: str, curve: Curve, *, colour_index: int) -> Line:
 
 def time_split(phases: Sequence[PhaseTime], *, key: str) -> TimeSplit:
     """The bar and its legend; phases that took no time are in the legend only."""
-    bar = stacked_bar(
-        "Time by phase",
-        [Part(phase.phase, phase.seconds, _PHASE_COLOUR[phase.phase]) for phase in phases],
-        key=key,
-    )
-    rows = tuple(
-        SplitRow(phase.phase, colour(_PHASE_COLOUR[phase.phase]), percent(phase.share), duration(phase.seconds))
-        for phase in phases
-    )
-    return TimeSplit(bar, rows)
+    parts = [
+        (Part(phase.phase, phase.seconds, _PHASE_COLOUR[phase.phase]), duration(phase.seconds)) for phase in phases
+    ]
+    return split_of("Time by phase", parts, key=key)
+
+
+def split_of(title: str, parts: Sequence[tuple[Part, str]], *, key: str, whole: float | None = None) -> TimeSplit:
+    """A bar divided in proportion to its parts, each with its amount in words.
+
+    Args:
+        title: For people who do not see the bar.
+        parts: Each with its amount.
+        key: Makes the identifiers unique in the page.
+        whole: What the full length stands for, where the parts leave some of it over; by default their sum.
+    """
+    total = max(whole or 0.0, sum(part.value for part, _ in parts)) or 1.0
+    rows = [SplitRow(part.name, colour(part.colour), percent(part.value / total), amount) for part, amount in parts]
+    return TimeSplit(stacked_bar(title, [part for part, _ in parts], key=key, whole=total), tuple(rows))
 
 
 def _title(name: str) -> str:

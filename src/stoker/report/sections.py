@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stoker.report.charts import Part, colour, stacked_bar
-from stoker.report.figures import percent
-from stoker.report.panels import LegendEntry, Panel, SplitRow, TimeSplit
+from stoker.report.panels import LegendEntry, Panel, TimeSplit
 
 
 @dataclass(frozen=True)
@@ -39,17 +37,3 @@ class Section:
     picture: str = ""
     legend: Sequence[LegendEntry] = ()
     note: str = ""
-
-
-def split_of(title: str, parts: Sequence[tuple[Part, str]], *, key: str, whole: float | None = None) -> TimeSplit:
-    """A bar divided in proportion to its parts, each with its amount in words.
-
-    Args:
-        title: For people who do not see the bar.
-        parts: Each with its amount.
-        key: Makes the identifiers unique in the page.
-        whole: What the full length stands for, where the parts leave some of it over; by default their sum.
-    """
-    total = max(whole or 0.0, sum(part.value for part, _ in parts)) or 1.0
-    rows = [SplitRow(part.name, colour(part.colour), percent(part.value / total), amount) for part, amount in parts]
-    return TimeSplit(stacked_bar(title, [part for part, _ in parts], key=key, whole=total), tuple(rows))

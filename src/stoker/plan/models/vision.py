@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from stoker.errors import UserError
-from stoker.plan.workload import Piece, Workload
+from stoker.plan.workload import Workload
 
 _DETECTORS = ("fasterrcnn", "maskrcnn", "keypointrcnn", "retinanet", "fcos")
 
@@ -39,8 +40,21 @@ def vision_workload(name: str, *, micro_batch: int = 1, image_size: int = 224, *
         )
     extra = {"init_weights": False} if name in ("inception_v3", "googlenet") else {}
 
-    def build(_piece: Piece) -> nn.Module:
+    def build() -> nn.Module:
         return torchvision.models.get_model(name, weights=None, **extra)
+
+    return image_workload(name, build, micro_batch=micro_batch, image_size=image_size).with_(**changes)
+
+
+def image_workload(name: str, build: Callable[[], nn.Module], *, micro_batch: int, image_size: int) -> Workload:
+    """Training of a model that classifies square images of one size, or their pixels.
+
+    Args:
+        name: For people.
+        build: Makes the model.
+        micro_batch: Images per rank and forward pass.
+        image_size: Height and width.
+    """
 
     def batch(size: int) -> tuple[torch.Tensor, torch.Tensor]:
         images = torch.empty(size, 3, image_size, image_size)
@@ -57,9 +71,9 @@ def vision_workload(name: str, *, micro_batch: int = 1, image_size: int = 224, *
             return sum((F.cross_entropy(o, labels) for o in heads), torch.zeros((), device=images.device))
         return F.cross_entropy(output, labels)
 
-    made = Workload(
+    return Workload(
         name=name,
-        build=build,
+        build=lambda _piece: build(),
         batch=batch,
         loss=loss,
         samples_unit="images",
@@ -67,4 +81,3 @@ def vision_workload(name: str, *, micro_batch: int = 1, image_size: int = 224, *
         optimizer="sgd",
         channels_last=True,
     )
-    return made.with_(**changes)
