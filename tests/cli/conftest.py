@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -15,6 +16,25 @@ class Said(NamedTuple):
     code: int
     out: str
     err: str
+
+
+POINTS = """
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+from stoker import make_task
+
+def points():
+    data = TensorDataset(torch.randn(256, 16), torch.randn(256, 1))
+    return make_task(lambda: nn.Linear(16, 1), data, nn.functional.mse_loss)
+"""
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> str:
+    """A small task, as a run file beside it names it."""
+    (tmp_path / "task.py").write_text(POINTS)
+    return "task.py:points"
 
 
 @pytest.fixture

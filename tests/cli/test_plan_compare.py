@@ -17,17 +17,6 @@ def small(micro_batch):
     return nn.Linear(512, 512), torch.randn(micro_batch, 512), lambda output: output.square().mean()
 """
 
-TASK = """
-import torch
-from torch import nn
-from torch.utils.data import TensorDataset
-from stoker import make_task
-
-def points():
-    data = TensorDataset(torch.randn(256, 16), torch.randn(256, 1))
-    return make_task(lambda: nn.Linear(16, 1), data, nn.functional.mse_loss)
-"""
-
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
@@ -64,10 +53,9 @@ def test_mistakes_come_before_any_work(command: Callable[..., Any]) -> None:
     assert "--checkpointing: a is not known: write one of none" in err
 
 
-def test_a_run_file_is_compared_as_it_would_run(model: str, tmp_path: Path, command: Callable[..., Any]) -> None:
-    (tmp_path / "task.py").write_text(TASK)
+def test_a_run_file_is_compared_as_it_would_run(points: str, tmp_path: Path, command: Callable[..., Any]) -> None:
     run = tmp_path / "run.yaml"
-    run.write_text("task: task.py:points\nduration: 2 epochs\nbatch: {global_size: 64}\n")
+    run.write_text(f"task: {points}\nduration: 2 epochs\nbatch: {{global_size: 64}}\n")
     code, out, _ = command("plan", "compare", "L40S", "L4", "--model", run, "--format", "json")
     assert code == 0
     assert [card["verdict"] for card in json.loads(out)] == ["fits", "fits"]

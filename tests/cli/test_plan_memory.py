@@ -168,23 +168,10 @@ def test_a_page_that_cannot_be_written(
     assert f"cannot write {tmp_path}: it is a folder" in err
 
 
-TASK = """
-import torch
-from torch import nn
-from torch.utils.data import TensorDataset
-from stoker import make_task
-
-def points():
-    data = TensorDataset(torch.randn(64, 16), torch.randn(64, 1))
-    return make_task(lambda: nn.Linear(16, 1), data, nn.functional.mse_loss)
-"""
-
-
 @pytest.fixture
-def run_file(tmp_path: Path) -> Path:
-    (tmp_path / "task.py").write_text(TASK)
+def run_file(points: str, tmp_path: Path) -> Path:
     run = tmp_path / "run.yaml"
-    run.write_text(f"task: task.py:points\nduration: 2 steps\nbatch: {{global_size: 8}}\noutput: {tmp_path / 'out'}\n")
+    run.write_text(f"task: {points}\nduration: 2 steps\nbatch: {{global_size: 8}}\noutput: {tmp_path / 'out'}\n")
     return run
 
 
